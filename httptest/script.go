@@ -1,0 +1,155 @@
+package httptest
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"time"
+)
+
+// Reply is a scripted answer to requests that match it; see [Server.Script].
+// Build one with [Respond], [Fail] or [Pass] and refine it with its methods, which return a copy.
+type Reply struct {
+	// Status is answered before the limiter is asked; 0 = the request goes on to the limiter and its endpoint.
+	Status int
+	// Header is sent with it. Only Date, the trace id and the CORS headers are added, no quota.
+	Header http.Header
+	// Body is sent with it; nil = the API's error shape for a 429 or 5xx, otherwise an empty body.
+	Body []byte
+	// Fault is what happens to the connection.
+	Fault Fault
+	// Delay is waited before the answer's headers.
+	Delay time.Duration
+	// Count is how many requests get this reply; 0 = one, negative = all from then on.
+	Count int
+	// Match says which requests it is for; nil = any.
+	Match func(*http.Request) bool
+}
+
+// Respond scripts one answer with the given status and headers: Respond(503, "Retry-After", "2").
+// A name without a value is sent empty.
+func Respond(status int, namesAndValues ...string) Reply {
+	h := http.Header{}
+	for i := 0; i < len(namesAndValues); i += 2 {
+		value := ""
+		if i+1 < len(namesAndValues) {
+			value = namesAndValues[i+1]
+		}
+		h.Add(namesAndValues[i], value)
+	}
+	return Reply{Status: status, Header: h}
+}
+
+// Fail scripts a failure of the connection. A fault that strikes after the headers does so on the real answer.
+func Fail(fault Fault) Reply { return Reply{Fault: fault} }
+
+// Pass lets a request through to the limiter, so that a script can say "the second one fails".
+func Pass() Reply { return Reply{} }
+
+// WithBody returns a copy of the reply with this body.
+func (r Reply) WithBody(body string) Reply {
+	r.Body = []byte(body)
+	return r
+}
+
+// After returns a copy of the reply that comes so much later.
+func (r Reply) After(delay time.Duration) Reply {
+	r.Delay = delay
+	return r
+}
+
+// Times returns a copy of the reply for the next n matching requests; negative = all from then on.
+func (r Reply) Times(n int) Reply {
+	r.Count = n
+	return r
+}
+
+// With returns a copy of the reply with this fault.
+func (r Reply) With(fault Fault) Reply {
+	r.Fault = fault
+	return r
+}
+
+// On returns a copy of the reply for requests of one method (empty = any) whose path fits
+// a pattern of [path.Match], such as "/v1/cafes/*" (empty = any).
+func (r Reply) On(method, pattern string) Reply {
+	r.Match = func(req *http.Request) bool {
+		if method != "" && req.Method != method {
+			return false
+		}
+		fits, err := path.Match(pattern, req.URL.Path)
+		return pattern == "" || (err == nil && fits)
+	}
+	return r
+}
+
+// Script queues replies. Each request takes the first reply of the queue that matches it, before any limiter is asked.
+// A reply leaves the queue when its Count is used up; a request that nothing matches is served as usual.
+func (s *Server) Script(replies ...Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range replies {
+		if r.Count == 0 {
+			r.Count = 1
+		}
+		s.script = append(s.script, r)
+	}
+}
+
+// Unscripted is how many scripted replies were not asked for yet; replies without end count as none.
+func (s *Server) Unscripted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.script {
+		n += max(0, r.Count)
+	}
+	return n
+}
+
+// nextReply takes the first matching reply from the queue.
+func (s *Server) nextReply(r *http.Request) (Reply, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.matchLocked(r)
+	if i < 0 {
+		return Reply{}, false
+	}
+	reply := s.script[i]
+	s.useLocked(i)
+	return reply, true
+}
+
+// matchLocked is the place in the queue of the reply for this request, or -1.
+func (s *Server) matchLocked(r *http.Request) int {
+	return slices.IndexFunc(s.script, func(reply Reply) bool { return reply.Match == nil || reply.Match(r) })
+}
+
+func (s *Server) useLocked(i int) {
+	if s.script[i].Count < 0 {
+		return
+	}
+	if s.script[i].Count--; s.script[i].Count == 0 {
+		s.script = slices.Delete(s.script, i, i+1)
+	}
+}
+
+// takeRefusal reports that the next reply refuses the connection, and takes it from the queue.
+func (s *Server) takeRefusal(r *http.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.matchLocked(r)
+	if i < 0 || s.script[i].Fault != Refuse {
+		return false
+	}
+	s.useLocked(i)
+	return true
+}
+
+func (r Reply) answer() answer {
+	h := r.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	return answer{status: r.Status, header: h, body: r.Body, delay: r.Delay, fault: r.Fault}
+}

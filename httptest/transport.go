@@ -1,0 +1,103 @@
+package httptest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// BaseURL is where Botiga Aroma lives. The in-memory transports answer for any host.
+const BaseURL = "https://api.botigaaroma.example"
+
+// Transport returns an [http.RoundTripper] that answers from this server in the caller's goroutine: no sockets, no
+// goroutines, exact instants inside a testing/synctest bubble. [Config.Latency] passes half before and half
+// after the server; the request's context ends any wait. Faults arrive as the errors that a real connection gives.
+// The request's body is read, if at all, within RoundTrip and always closed.
+func (s *Server) Transport() http.RoundTripper { return s.TransportFrom("192.0.2.1") }
+
+// TransportFrom is Transport for a client at another IP address.
+func (s *Server) TransportFrom(address string) http.RoundTripper {
+	return &memoryTransport{s, address}
+}
+
+type memoryTransport struct {
+	server  *Server
+	address string
+}
+
+func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if req.Body != nil {
+		body := &closeOnce{close: req.Body.Close}
+		defer body.Close()
+		// A body that blocks must not outlive the call's context.
+		defer context.AfterFunc(ctx, body.Close)()
+	}
+	if req.URL == nil || req.URL.Host == "" {
+		return nil, errors.New("httptest: no Host in request URL")
+	}
+	s := t.server
+	if s.takeRefusal(req) {
+		return nil, Refuse.err()
+	}
+	half := s.config.Latency / 2
+	if err := pause(ctx, half); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	a := s.handle(t.incoming(req))
+	if a.fault == StallHeaders {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	if err := pause(ctx, a.delay+s.config.Latency-half); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if a.fault.dropsAnswer() {
+		return nil, a.fault.err()
+	}
+	return a.response(req), nil
+}
+
+// incoming is the request as a server sees it. Nothing of the caller's request is changed.
+func (t *memoryTransport) incoming(req *http.Request) *http.Request {
+	in := new(http.Request)
+	*in = *req
+	in.RemoteAddr = t.address + ":40000"
+	if in.Host == "" {
+		in.Host = req.URL.Host
+	}
+	if in.Method == "" {
+		in.Method = http.MethodGet
+	}
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	return in
+}
+
+// response turns the answer into what a client receives.
+func (a answer) response(req *http.Request) *http.Response {
+	body := a.body
+	if req.Method == http.MethodHead || !bodyAllowed(a.status) {
+		body = nil
+	}
+	resp := &http.Response{
+		Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status), StatusCode: a.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header, Request: req, ContentLength: int64(len(body)), Body: http.NoBody,
+	}
+	if len(body) > 0 {
+		resp.Body = newMemoryBody(req.Context(), body, a.fault)
+	}
+	return resp
+}
+
+// closeOnce closes a request body once, whoever comes first.
+type closeOnce struct {
+	once  sync.Once
+	close func() error
+}
+
+func (c *closeOnce) Close() { c.once.Do(func() { _ = c.close() }) }
