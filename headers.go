@@ -1,0 +1,387 @@
+package polite
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Quota is what one response says about one quota of the server.
+//
+// A response may speak of several (a window per minute and one per day,
+// requests beside tokens); each has its own Policy name, which stays the same
+// from response to response. A Quota is a plain value: copy it, compare it,
+// keep it.
+type Quota struct {
+	// Policy is the server's name for the quota: the policy of the IETF
+	// RateLimit fields, the resource or bucket, or the dimension in a header
+	// name ("minute", "input-tokens"). "" is the only quota of the host.
+	Policy string
+
+	// Unit is what the quota counts: "" is requests; otherwise "tokens",
+	// "points", "bytes" and so on. A quota with a unit says nothing about how
+	// many requests may follow.
+	Unit string
+
+	// Limit is the size of the quota in units; -1 when the server did not say.
+	Limit int64
+
+	// Remaining is what is left in units; -1 when the server did not say,
+	// never negative otherwise. 0 is exhausted.
+	Remaining int64
+
+	// Reset is the instant, on the local clock, at which the server restores
+	// the quota; the zero Time when it did not say. A reset that lies in the
+	// past is given as the instant of receipt.
+	Reset time.Time
+
+	// Window is the length of the window, or the time in which an empty bucket
+	// fills up; 0 when the server did not say. It is a length, not a reset.
+	Window time.Duration
+}
+
+// Exhausted reports whether the server said that nothing is left.
+func (q Quota) Exhausted() bool { return q.Remaining == 0 }
+
+// ParseQuota returns every quota that the header fields of a response speak of,
+// the most binding first: exhausted ones by the latest reset, then by the share
+// that is left. now is the local time at which the header arrived; relative
+// resets count from it, absolute ones are moved onto the local clock with the
+// help of the Date field.
+//
+// It understands the three shapes of the IETF RateLimit fields
+// (draft-ietf-httpapi-ratelimit-headers, revisions 00 to 10), the X-RateLimit
+// and X-Rate-Limit families and the vendors of the built-in table, whatever
+// their units. Several fields may describe one quota; a field that cannot be
+// read leaves its value unknown and never becomes 0. A response from a cache
+// (Age above 0) says nothing. The result is nil when nothing was understood.
+//
+// The status is taken to be 200: a remaining of exactly -1 means unknown.
+// ParseQuota is safe for concurrent use.
+func ParseQuota(h http.Header, now time.Time) []Quota {
+	var (
+		fields [usualFields]match
+		found  [maxListed]Quota
+		r      = reading{status: http.StatusOK}
+		t      = tally{quotas: found[:]}
+	)
+	r.clock, r.matches = scan(builtinDialects(), nil, h, now, fields[:0])
+	r.quotas(&t)
+	return slices.Clone(t.list())
+}
+
+// ParseRetryAfter returns the first instant, on the local clock, at which the
+// server allows another attempt, and whether it gave one that lies ahead. It is
+// never earlier than what the server said.
+//
+// The first of these that gives an instant after now counts: Retry-After-Ms,
+// X-Ms-Retry-After-Ms, Retry-After (RFC 9110 section 10.2.3), then the retry
+// fields of single vendors (X-RateLimit-Retry-After and the like). Values may
+// be whole or decimal seconds, Unix seconds or milliseconds (told by their
+// size), any of the three HTTP date forms, an ISO 8601 date-time or a duration
+// such as 1m30s. Of repeated fields the longest counts. An absent, zero, past,
+// negative or unreadable value is no hint; a value beyond a century is cut to
+// one. The status is not looked at: on a success Retry-After means something
+// else and should be ignored.
+//
+// ParseRetryAfter is safe for concurrent use.
+func ParseRetryAfter(h http.Header, now time.Time) (time.Time, bool) {
+	var (
+		fields [usualFields]match
+		r      reading
+	)
+	r.clock, r.matches = scan(builtinDialects(), nil, h, now, fields[:0])
+	at, _ := r.retryHint()
+	return at, !at.IsZero()
+}
+
+// hintSource says where the instant of a retry came from.
+type hintSource uint8
+
+const (
+	hintNone         hintSource = iota // the server gave no usable hint
+	hintMilliseconds                   // Retry-After-Ms, X-Ms-Retry-After-Ms
+	hintRetryAfter                     // Retry-After
+	hintVendor                         // a vendor's own retry field
+	hintReset                          // the reset of an exhausted quota
+	hintWindow                         // the length of an exhausted window: an upper bound
+	hintDialect                        // the wait that the dialect documents
+)
+
+func (s hintSource) String() string {
+	switch s {
+	case hintMilliseconds:
+		return "retry-after-ms"
+	case hintRetryAfter:
+		return "retry-after"
+	case hintVendor:
+		return "vendor"
+	case hintReset:
+		return "reset"
+	case hintWindow:
+		return "window"
+	case hintDialect:
+		return "dialect"
+	default:
+		return "none"
+	}
+}
+
+const (
+	// maxQuotas bounds what the transport keeps of one response. No server met
+	// announces more than six quotas that matter at once; beyond that the least
+	// binding are dropped.
+	maxQuotas = 6
+	// maxListed bounds what ParseQuota returns.
+	maxListed = 32
+	// maxFields bounds the fields of one response that are looked at, so that a
+	// hostile header costs no more than a long honest one.
+	maxFields = 64
+	// usualFields fit on the stack.
+	usualFields = 16
+)
+
+// signals is everything that the header fields of one response say about
+// waiting. The first n quotas are valid.
+type signals struct {
+	quotas  [maxQuotas]Quota // the most binding first
+	n       int
+	retryAt time.Time     // first instant of another attempt; zero: not said. Refusals only
+	hint    hintSource    // where retryAt came from
+	refused bool          // a refusal for the rate although the status is not 429 or 503
+	veto    bool          // the server says that a retry is pointless
+	bucket  string        // the bucket this request counted against; "" when not named
+	skew    time.Duration // server clock minus local clock when above two seconds, else 0
+}
+
+// read returns what a response says. host is the request's host, with or
+// without a port; now is the local time at which the header arrived.
+func (d *dialects) read(host string, status int, h http.Header, now time.Time) signals {
+	var (
+		s      signals
+		fields [usualFields]match
+		r      = reading{status: status}
+		local  = d.host(host)
+	)
+	r.clock, r.matches = scan(d, local, h, now, fields[:0])
+	s.skew = r.clock.skew()
+	if len(r.matches) == 0 && status < http.StatusBadRequest {
+		return s
+	}
+	r.refusal = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || local.refusal(status)
+
+	t := tally{quotas: s.quotas[:]}
+	r.quotas(&t)
+	s.n = t.n
+	s.bucket = r.bucketName(t.list())
+	s.veto = r.veto()
+	r.decide(&s, &t, local)
+	return s
+}
+
+// decide settles whether the response is a refusal and when the server allows
+// the next attempt.
+func (r *reading) decide(s *signals, t *tally, local *hostDialect) {
+	said := r.saysRefused()
+	if r.status < http.StatusBadRequest && !said {
+		return // on a success Retry-After is polling advice, not a refusal
+	}
+	at, hint := r.retryHint()
+	exhausted := s.n > 0 && s.quotas[0].Exhausted()
+	evidence := !at.IsZero() || exhausted
+
+	throttled := r.status == http.StatusTooManyRequests
+	switch {
+	case throttled, r.status == http.StatusServiceUnavailable:
+	case said, local.refusal(r.status):
+		s.refused = true
+	case evidence && (r.status == http.StatusForbidden || local.refusalWithHint(r.status)):
+		s.refused = true
+	case r.status >= http.StatusInternalServerError:
+		// Not a refusal for the rate, but a hint is a hint (RFC 9110 10.2.3).
+		s.retryAt, s.hint = at, hint
+		return
+	default:
+		return
+	}
+	if at.IsZero() {
+		at, hint = t.wait(r.clock.now, throttled || s.refused)
+	}
+	if at.IsZero() && local != nil && local.wait > 0 && (throttled || s.refused) {
+		at, hint = r.clock.now.Add(min(local.wait, farAhead)), hintDialect
+	}
+	s.retryAt, s.hint = at, hint
+}
+
+// wait returns when the quotas allow another attempt after a refusal: all that
+// are exhausted must have been restored. A quota with something left did not
+// refuse, so its reset is no hint.
+func (t *tally) wait(now time.Time, refusedForRate bool) (time.Time, hintSource) {
+	switch {
+	case t.exhaustedReset.After(now):
+		return t.exhaustedReset, hintReset
+	case !t.saysRemaining && refusedForRate && t.latestReset.After(now):
+		return t.latestReset, hintReset
+	case t.exhaustedWindow > 0:
+		return now.Add(min(t.exhaustedWindow, farAhead)), hintWindow
+	default:
+		return time.Time{}, hintNone
+	}
+}
+
+// tally collects the quotas of one response, the most binding first, and what
+// the decision about a refusal needs to know of all of them, dropped ones
+// included.
+type tally struct {
+	quotas          []Quota // as long as there is room
+	n               int     // so many are valid
+	saysRemaining   bool
+	latestReset     time.Time
+	exhaustedReset  time.Time
+	exhaustedWindow time.Duration
+}
+
+// add takes a quota in. A quota about which nothing is known is left out; the
+// same quota announced twice is kept once.
+func (t *tally) add(q Quota, now time.Time) {
+	if q.Limit <= 0 {
+		q.Limit = -1 // a limit of nothing names no window
+	}
+	if q.Limit < 0 && q.Remaining < 0 && !q.Reset.After(now) {
+		return
+	}
+	t.saysRemaining = t.saysRemaining || q.Remaining >= 0
+	t.latestReset = later(t.latestReset, q.Reset)
+	if q.Exhausted() {
+		t.exhaustedReset = later(t.exhaustedReset, q.Reset)
+		if q.Reset.IsZero() {
+			t.exhaustedWindow = max(t.exhaustedWindow, q.Window)
+		}
+	}
+	for i := range t.list() {
+		if t.quotas[i].Policy == q.Policy && t.quotas[i].Unit == q.Unit {
+			q = merged(t.quotas[i], q)
+			copy(t.quotas[i:t.n], t.quotas[i+1:t.n])
+			t.n--
+			break
+		}
+	}
+	at := t.n
+	for at > 0 && moreBinding(&q, &t.quotas[at-1]) {
+		at--
+	}
+	if at == len(t.quotas) {
+		return
+	}
+	t.n = min(t.n+1, len(t.quotas))
+	copy(t.quotas[at+1:t.n], t.quotas[at:])
+	t.quotas[at] = q
+}
+
+func (t *tally) list() []Quota { return t.quotas[:t.n] }
+
+// merged joins two announcements of one quota: the more binding one, completed
+// by the other where both speak of the same limit.
+func merged(a, b Quota) Quota {
+	if moreBinding(&b, &a) {
+		a, b = b, a
+	}
+	if a.Limit >= 0 && b.Limit >= 0 && a.Limit != b.Limit {
+		return a
+	}
+	a.Limit = max(a.Limit, b.Limit)
+	if a.Reset.IsZero() {
+		a.Reset = b.Reset
+	}
+	if a.Window == 0 {
+		a.Window = b.Window
+	}
+	return a
+}
+
+// moreBinding orders quotas: exhausted before the others, and of those the one
+// that lasts longest; then the smallest share left; then, where no limit is
+// known, the least left; then the unknown. Shares make requests and tokens
+// comparable, amounts do not.
+func moreBinding(a, b *Quota) bool {
+	if ra, rb := a.rank(), b.rank(); ra != rb {
+		return ra < rb
+	}
+	switch {
+	case a.Remaining == 0 && !a.Reset.Equal(b.Reset):
+		return a.Reset.After(b.Reset)
+	case a.Remaining > 0 && a.Limit > 0:
+		if sa, sb := float64(a.Remaining)/float64(a.Limit), float64(b.Remaining)/float64(b.Limit); sa != sb {
+			return sa < sb
+		}
+	case a.Remaining != b.Remaining:
+		return a.Remaining < b.Remaining
+	}
+	if a.Unit != b.Unit {
+		return a.Unit < b.Unit // requests first
+	}
+	return a.Policy < b.Policy
+}
+
+func (q *Quota) rank() int {
+	switch {
+	case q.Remaining == 0:
+		return 0
+	case q.Remaining > 0 && q.Limit > 0:
+		return 1
+	case q.Remaining > 0:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// veto reports whether the server says that a retry is pointless
+// (X-Should-Retry: false and its kin).
+func (r *reading) veto() bool {
+	for i := range r.matches {
+		m := &r.matches[i]
+		if m.role == roleVeto && strings.EqualFold(strings.TrimSpace(m.values[0]), "false") {
+			return true
+		}
+	}
+	return false
+}
+
+// saysRefused reports whether a field names the refusal in words, whatever the
+// status.
+func (r *reading) saysRefused() bool {
+	for i := range r.matches {
+		m := &r.matches[i]
+		if m.role != roleRefusal {
+			continue
+		}
+		word, _, _ := strings.Cut(m.values[0], ":")
+		word = strings.TrimSpace(word)
+		if len(m.row.refusalWords) == 0 && word != "" {
+			return true
+		}
+		for _, w := range m.row.refusalWords {
+			if strings.EqualFold(w, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bucketName returns the bucket that the response names, or the only policy.
+func (r *reading) bucketName(quotas []Quota) string {
+	for i := range r.matches {
+		if m := &r.matches[i]; m.role == roleBucket {
+			if name := strings.TrimSpace(m.values[0]); name != "" {
+				return name
+			}
+		}
+	}
+	if len(quotas) == 1 && quotas[0].Unit == "" {
+		return quotas[0].Policy
+	}
+	return ""
+}

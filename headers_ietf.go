@@ -1,0 +1,402 @@
+package polite
+
+import (
+	"strings"
+	"time"
+)
+
+// maxItems bounds the items of one list that are read.
+const maxItems = 32
+
+// itemList walks over the items of a list field: all lines, cut at commas.
+// Commas inside double quotes or parentheses do not cut. It is more lenient than
+// a parser of structured fields (RFC 9651) must be, because what servers send
+// under these names is often none.
+type itemList struct {
+	lines []string
+	rest  string
+	left  int
+}
+
+func listOf(lines []string) itemList { return itemList{lines: lines, left: maxItems} }
+
+// next returns the next item that is not blank.
+func (l *itemList) next() (string, bool) {
+	for l.left > 0 {
+		for l.rest == "" {
+			if len(l.lines) == 0 {
+				return "", false
+			}
+			l.rest, l.lines = l.lines[0], l.lines[1:]
+		}
+		var item string
+		item, l.rest = cutList(l.rest, ',')
+		if item = strings.Trim(item, " \t"); item != "" {
+			l.left--
+			return item, true
+		}
+	}
+	return "", false
+}
+
+// nextTime returns the next item of a list of times, in which the comma after a
+// weekday belongs to the date.
+func (l *itemList) nextTime() (string, bool) {
+	item, ok := l.next()
+	if !ok || !isWeekday(item) || l.rest == "" {
+		return item, ok
+	}
+	// The item and what follows it are parts of one line: take both.
+	date, rest := cutList(l.rest, ',')
+	l.rest = rest
+	return strings.Trim(date, " \t"), true
+}
+
+// count returns how many items are left.
+func (l itemList) count() int {
+	if len(l.lines) == 1 && l.rest == "" && strings.IndexByte(l.lines[0], ',') < 0 {
+		return 1
+	}
+	n := 0
+	for {
+		if _, ok := l.next(); !ok {
+			return n
+		}
+		n++
+	}
+}
+
+func (l itemList) countTimes() int {
+	n := 0
+	for {
+		if _, ok := l.nextTime(); !ok {
+			return n
+		}
+		n++
+	}
+}
+
+// cutList cuts s at the first separator outside quotes and parentheses. What
+// opens and never closes reaches to the end.
+func cutList(s string, separator byte) (item, rest string) {
+	quoted, depth := false, 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '(':
+			depth++
+		case c == ')':
+			depth = max(depth-1, 0)
+		case c == separator && depth == 0:
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+// rateItem is one item of a RateLimit or RateLimit-Policy field, in any of the
+// spellings of the drafts.
+type rateItem struct {
+	text      string // as sent
+	name      string
+	limit     int64 // -1 without one
+	remaining int64 // as sent
+	left      bool  // remaining was sent
+	reset     string
+	window    time.Duration
+	unit      string
+}
+
+// parseItem reads an item. Parameters it does not know are skipped, and values
+// it cannot read leave theirs unknown.
+func parseItem(text string) rateItem {
+	it := rateItem{text: text, limit: -1}
+	for rest := text; rest != ""; {
+		var part string
+		part, rest = cutList(rest, ';')
+		if part = strings.Trim(part, " \t"); part == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			key, value, ok = strings.Cut(part, ":")
+		}
+		if part[0] == '"' || !ok || !it.set(strings.Trim(key, " \t"), strings.Trim(value, " \t")) {
+			it.bare(part)
+		}
+	}
+	return it
+}
+
+// bare takes a part without a known key: a quantity, or a name. Of several
+// quoted names the last counts; a quoted one goes before a bare one.
+func (it *rateItem) bare(part string) {
+	if part[0] == '"' {
+		it.name = unquote(part)
+		return
+	}
+	if v, ok := parseCount(part); ok {
+		if it.limit < 0 {
+			it.limit = v
+		}
+		return
+	}
+	if it.name == "" && strings.IndexByte(part, '=') < 0 {
+		it.name = part
+	}
+}
+
+// set takes a parameter, and reports whether it knows the key.
+func (it *rateItem) set(key, value string) bool {
+	switch strings.ToLower(key) {
+	case "q", "l", "limit", "total", "max", "burst":
+		if v, ok := parseCount(trim(value)); ok {
+			it.limit = max(v, -1)
+		}
+	case "r", "a", "remaining", "available":
+		if v, ok := parseCount(trim(value)); ok {
+			it.remaining, it.left = v, true
+		}
+	case "t", "reset", "resets":
+		it.reset = trim(value)
+	case "w", "window":
+		if m, ok := parseTime(value, DeltaSeconds, time.Time{}); ok && !m.absolute() && m.delta > 0 {
+			it.window = m.delta
+		}
+	case "b", "name":
+		it.name = unquote(value)
+	case "qu":
+		if unit := unquote(value); unit != "requests" {
+			it.unit = unit
+		}
+	case "pk", "rate":
+	default:
+		return false
+	}
+	return true
+}
+
+// unquote returns the text of a string or a token. It allocates only for
+// escapes.
+func unquote(s string) string {
+	s = strings.TrimSuffix(strings.TrimPrefix(s, `"`), `"`)
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// policySet is the policies of a response: the lines of RateLimit-Policy, and
+// the items with parameters in RateLimit-Limit.
+type policySet struct{ lines, limits []string }
+
+// policyWalk walks over a policySet.
+type policyWalk struct {
+	list, next itemList
+	inLimits   bool
+}
+
+func (s policySet) walk() policyWalk {
+	return policyWalk{list: listOf(s.lines), next: listOf(s.limits)}
+}
+
+func (w *policyWalk) item() (rateItem, bool) {
+	for {
+		text, ok := w.list.next()
+		switch {
+		case ok && w.inLimits && strings.IndexByte(text, ';') < 0:
+			continue // the limit in force, no policy
+		case ok:
+			return parseItem(text), true
+		case w.inLimits:
+			return rateItem{}, false
+		}
+		w.list, w.inLimits = w.next, true
+	}
+}
+
+// byName returns the policy with a name.
+func (s policySet) byName(name string) (rateItem, bool) {
+	for w := s.walk(); ; {
+		p, ok := w.item()
+		if !ok || p.name == name {
+			return p, ok
+		}
+	}
+}
+
+// byLimit returns the i-th policy with a limit, or else the last one with it.
+func (s policySet) byLimit(limit int64, i int) (found rateItem, ok bool) {
+	if limit < 0 || len(s.lines) == 0 && !hasParameters(s.limits) {
+		return rateItem{}, false
+	}
+	for w := s.walk(); ; i-- {
+		p, more := w.item()
+		if !more {
+			return found, ok
+		}
+		if p.limit == limit {
+			if found, ok = p, true; i <= 0 {
+				return found, ok
+			}
+		}
+	}
+}
+
+// nameOf names a policy: by its name, or by its text where several unnamed ones
+// must be told apart.
+func (s policySet) nameOf(p rateItem) string {
+	if p.name != "" {
+		return p.name
+	}
+	n := 0
+	for w := s.walk(); ; n++ {
+		if _, ok := w.item(); !ok {
+			break
+		}
+	}
+	if n < 2 {
+		return ""
+	}
+	return p.text
+}
+
+// items reads a field whose items state quotas: named items (drafts 08 and
+// later), key=value pairs at commas (draft 07) or at semicolons.
+func (r *reading) items(t *tally, base Quota, lines []string, policies policySet) {
+	pairs, unnamed := rateItem{limit: -1}, 0
+	for list := listOf(lines); ; {
+		text, ok := list.next()
+		if !ok {
+			break
+		}
+		it := parseItem(text)
+		if it.name != "" {
+			r.stated(t, base, it, policies, 0)
+			continue
+		}
+		if pairs.overlaps(it) {
+			r.stated(t, base, pairs, policies, unnamed)
+			pairs, unnamed = rateItem{limit: -1}, unnamed+1
+		}
+		pairs.join(it)
+	}
+	r.stated(t, base, pairs, policies, unnamed)
+	r.announced(t, base, policies)
+}
+
+// overlaps reports whether an item says again what another said: the next of
+// several stacked limiters.
+func (it *rateItem) overlaps(o rateItem) bool {
+	return it.limit >= 0 && o.limit >= 0 || it.left && o.left || it.reset != "" && o.reset != ""
+}
+
+func (it *rateItem) join(o rateItem) {
+	if o.limit >= 0 {
+		it.limit = o.limit
+	}
+	if o.left {
+		it.remaining, it.left = o.remaining, true
+	}
+	if o.reset != "" {
+		it.reset = o.reset
+	}
+	if o.window > 0 {
+		it.window = o.window
+	}
+	if o.unit != "" {
+		it.unit = o.unit
+	}
+}
+
+// stated adds the quota of an item, completed by its policy. unnamed counts the
+// items without a name before it.
+func (r *reading) stated(t *tally, base Quota, it rateItem, policies policySet, unnamed int) {
+	q := base
+	var p rateItem
+	var ok bool
+	if it.name != "" {
+		p, ok = policies.byName(it.name)
+		q.Policy = joinPolicy(base.Policy, it.name)
+	} else if p, ok = policies.byLimit(it.limit, unnamed); ok && base.Policy == "" {
+		q.Policy = policies.nameOf(p)
+	}
+	if unnamed > 0 && q.Policy == base.Policy {
+		q.Policy = joinPolicy(base.Policy, ordinal(min(unnamed, maxLayers-1)))
+	}
+	if ok {
+		if it.limit < 0 {
+			it.limit = p.limit
+		}
+		if it.window == 0 {
+			it.window = p.window
+		}
+		if it.unit == "" {
+			it.unit = p.unit
+		}
+	}
+	q.Limit = it.limit
+	if it.left {
+		q.Remaining = r.remaining(it.remaining)
+	}
+	if m, ok := parseTime(it.reset, AnyTime, r.clock.now); ok {
+		q.Reset = r.clock.reset(m)
+	}
+	t.add(named(q, it), r.clock.now)
+}
+
+// announced adds the policies of which no item states what is left.
+func (r *reading) announced(t *tally, base Quota, policies policySet) {
+	if len(policies.lines) == 0 && !hasParameters(policies.limits) {
+		return
+	}
+	for w := policies.walk(); ; {
+		p, ok := w.item()
+		if !ok {
+			return
+		}
+		q := base
+		q.Policy = joinPolicy(base.Policy, policies.nameOf(p))
+		q.Limit = p.limit
+		if !t.knows(q, p.window) {
+			t.add(named(q, p), r.clock.now)
+		}
+	}
+}
+
+// knows reports whether a quota of that name, or of that limit and window, is
+// in already.
+func (t *tally) knows(q Quota, window time.Duration) bool {
+	for _, k := range t.list() {
+		if k.Policy == q.Policy || k.Limit == q.Limit && k.Window == window {
+			return true
+		}
+	}
+	return false
+}
+
+// named completes a quota by what its item, or else its name, says of unit and
+// window.
+func named(q Quota, it rateItem) Quota {
+	if it.window > 0 {
+		q.Window = it.window
+	}
+	switch {
+	case it.unit != "":
+		q.Unit = it.unit
+	case it.name != "" && q.Unit == "":
+		q.Unit = unitOf(it.name)
+	}
+	return q
+}
