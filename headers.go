@@ -55,19 +55,19 @@ func (q Quota) Exhausted() bool { return q.Remaining == 0 }
 // and X-Rate-Limit families and the vendors of the built-in table, whatever
 // their units. Several fields may describe one quota; a field that cannot be
 // read leaves its value unknown and never becomes 0. A response from a cache
-// (Age above 0) says nothing. The result is nil when nothing was understood.
+// (Age above 0) says nothing. Beyond eight quotas the least binding are left
+// out. The result is nil when nothing was understood.
 //
 // The status is taken to be 200: a remaining of exactly -1 means unknown.
 // ParseQuota is safe for concurrent use.
 func ParseQuota(h http.Header, now time.Time) []Quota {
 	var (
-		fields [usualFields]match
-		found  [maxListed]Quota
-		r      = reading{status: http.StatusOK}
-		t      = tally{quotas: found[:]}
+		space [usualFields]match
+		t     tally
 	)
-	r.clock, r.matches = scan(builtinDialects(), nil, h, now, fields[:0])
-	r.quotas(&t)
+	clock, fields := scan(builtinDialects(), nil, h, now, space[:0])
+	r := reading{clock: clock}
+	r.quotas(&t, fields)
 	return slices.Clone(t.list())
 }
 
@@ -87,12 +87,9 @@ func ParseQuota(h http.Header, now time.Time) []Quota {
 //
 // ParseRetryAfter is safe for concurrent use.
 func ParseRetryAfter(h http.Header, now time.Time) (time.Time, bool) {
-	var (
-		fields [usualFields]match
-		r      reading
-	)
-	r.clock, r.matches = scan(builtinDialects(), nil, h, now, fields[:0])
-	at, _ := r.retryHint()
+	var space [usualFields]match
+	clock, fields := scan(builtinDialects(), nil, h, now, space[:0])
+	at, _ := clock.retryHint(fields)
 	return at, !at.IsZero()
 }
 
@@ -129,12 +126,9 @@ func (s hintSource) String() string {
 }
 
 const (
-	// maxQuotas bounds what the transport keeps of one response. No server met
-	// announces more than six quotas that matter at once; beyond that the least
-	// binding are dropped.
-	maxQuotas = 6
-	// maxListed bounds what ParseQuota returns.
-	maxListed = 32
+	// maxQuotas bounds the quotas of one response. No server met announces more
+	// that matter at once; beyond it the least binding are dropped.
+	maxQuotas = 8
 	// maxFields bounds the fields of one response that are looked at, so that a
 	// hostile header costs no more than a long honest one.
 	maxFields = 64
@@ -159,35 +153,37 @@ type signals struct {
 // without a port; now is the local time at which the header arrived.
 func (d *dialects) read(host string, status int, h http.Header, now time.Time) signals {
 	var (
-		s      signals
-		fields [usualFields]match
-		r      = reading{status: status}
-		local  = d.host(host)
+		s     signals
+		space [usualFields]match
+		local = d.host(host)
 	)
-	r.clock, r.matches = scan(d, local, h, now, fields[:0])
-	s.skew = r.clock.skew()
-	if len(r.matches) == 0 && status < http.StatusBadRequest {
+	clock, fields := scan(d, local, h, now, space[:0])
+	s.skew = clock.skew()
+	if len(fields) == 0 && status < http.StatusBadRequest {
 		return s
 	}
-	r.refusal = status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || local.refusal(status)
-
-	t := tally{quotas: s.quotas[:]}
-	r.quotas(&t)
-	s.n = t.n
-	s.bucket = r.bucketName(t.list())
-	s.veto = r.veto()
-	r.decide(&s, &t, local)
+	r := reading{
+		clock:   clock,
+		status:  status,
+		refusal: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || local.refusal(status),
+	}
+	var t tally
+	r.quotas(&t, fields)
+	s.quotas, s.n = t.quotas, t.n
+	s.bucket = fields.bucket(t.list())
+	s.veto = fields.veto()
+	r.decide(&s, &t, fields, local)
 	return s
 }
 
 // decide settles whether the response is a refusal and when the server allows
 // the next attempt.
-func (r *reading) decide(s *signals, t *tally, local *hostDialect) {
-	said := r.saysRefused()
+func (r *reading) decide(s *signals, t *tally, fields fieldGroup, local *hostDialect) {
+	said := fields.sayRefused()
 	if r.status < http.StatusBadRequest && !said {
 		return // on a success Retry-After is polling advice, not a refusal
 	}
-	at, hint := r.retryHint()
+	at, hint := r.clock.retryHint(fields)
 	exhausted := s.n > 0 && s.quotas[0].Exhausted()
 	evidence := !at.IsZero() || exhausted
 
@@ -234,8 +230,8 @@ func (t *tally) wait(now time.Time, refusedForRate bool) (time.Time, hintSource)
 // the decision about a refusal needs to know of all of them, dropped ones
 // included.
 type tally struct {
-	quotas          []Quota // as long as there is room
-	n               int     // so many are valid
+	quotas          [maxQuotas]Quota
+	n               int // so many are valid
 	saysRemaining   bool
 	latestReset     time.Time
 	exhaustedReset  time.Time
@@ -339,30 +335,25 @@ func (q *Quota) rank() int {
 
 // veto reports whether the server says that a retry is pointless
 // (X-Should-Retry: false and its kin).
-func (r *reading) veto() bool {
-	for i := range r.matches {
-		m := &r.matches[i]
-		if m.role == roleVeto && strings.EqualFold(strings.TrimSpace(m.values[0]), "false") {
+func (g fieldGroup) veto() bool {
+	for i := range g {
+		if g[i].role == roleVeto && strings.EqualFold(trim(g[i].values[0]), "false") {
 			return true
 		}
 	}
 	return false
 }
 
-// saysRefused reports whether a field names the refusal in words, whatever the
+// sayRefused reports whether a field names the refusal in words, whatever the
 // status.
-func (r *reading) saysRefused() bool {
-	for i := range r.matches {
-		m := &r.matches[i]
-		if m.role != roleRefusal {
+func (g fieldGroup) sayRefused() bool {
+	for i := range g {
+		if g[i].role != roleRefusal {
 			continue
 		}
-		word, _, _ := strings.Cut(m.values[0], ":")
+		word, _, _ := strings.Cut(g[i].values[0], ":") // AWS appends the address of a schema
 		word = strings.TrimSpace(word)
-		if len(m.row.refusalWords) == 0 && word != "" {
-			return true
-		}
-		for _, w := range m.row.refusalWords {
+		for _, w := range g[i].row.refusalWords {
 			if strings.EqualFold(w, word) {
 				return true
 			}
@@ -371,11 +362,11 @@ func (r *reading) saysRefused() bool {
 	return false
 }
 
-// bucketName returns the bucket that the response names, or the only policy.
-func (r *reading) bucketName(quotas []Quota) string {
-	for i := range r.matches {
-		if m := &r.matches[i]; m.role == roleBucket {
-			if name := strings.TrimSpace(m.values[0]); name != "" {
+// bucket returns the bucket that the response names, or else its only policy.
+func (g fieldGroup) bucket(quotas []Quota) string {
+	for i := range g {
+		if g[i].role == roleBucket {
+			if name := strings.TrimSpace(g[i].values[0]); name != "" {
 				return name
 			}
 		}

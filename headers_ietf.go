@@ -353,7 +353,7 @@ func (r *reading) stated(t *tally, base Quota, it rateItem, policies policySet, 
 	if m, ok := parseTime(it.reset, AnyTime, r.clock.now); ok {
 		q.Reset = r.clock.reset(m)
 	}
-	t.add(named(q, it), r.clock.now)
+	t.add(completed(q, it), r.clock.now)
 }
 
 // announced adds the policies of which no item states what is left.
@@ -370,7 +370,7 @@ func (r *reading) announced(t *tally, base Quota, policies policySet) {
 		q.Policy = joinPolicy(base.Policy, policies.nameOf(p))
 		q.Limit = p.limit
 		if !t.knows(q, p.window) {
-			t.add(named(q, p), r.clock.now)
+			t.add(completed(q, p), r.clock.now)
 		}
 	}
 }
@@ -386,9 +386,9 @@ func (t *tally) knows(q Quota, window time.Duration) bool {
 	return false
 }
 
-// named completes a quota by what its item, or else its name, says of unit and
+// completed adds to a quota by what its item, or else its name, says of unit and
 // window.
-func named(q Quota, it rateItem) Quota {
+func completed(q Quota, it rateItem) Quota {
 	if it.window > 0 {
 		q.Window = it.window
 	}

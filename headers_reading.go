@@ -18,16 +18,15 @@ type match struct {
 
 // reading is one response on its way from header fields to facts.
 type reading struct {
+	clock   localClock
 	status  int
 	refusal bool // the status is a refusal: a negative remaining means none
-	clock   localClock
-	matches []match // those of one quota next to each other
 }
 
 // scan looks every field of the response up in the table, those of the host
 // first, and appends what means something to dst. It costs what the response
 // holds, not what the table holds.
-func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst []match) (localClock, []match) {
+func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fieldGroup) (localClock, fieldGroup) {
 	clock := localClock{now: now}
 	cached := false
 	for name, values := range h {
@@ -99,15 +98,15 @@ func compareMatches(a, b match) int {
 
 // retryHint returns the first instant that the retry fields allow, by their
 // precedence; of several vendors' fields the latest.
-func (r *reading) retryHint() (time.Time, hintSource) {
+func (c *localClock) retryHint(fields fieldGroup) (time.Time, hintSource) {
 	var best time.Time
 	rank := uint8(rankVendor + 1)
-	for i := range r.matches {
-		m := &r.matches[i]
+	for i := range fields {
+		m := &fields[i]
 		if m.role != roleRetry || m.rank > rank {
 			continue
 		}
-		at := r.retryAt(m)
+		at := c.retryAt(m)
 		switch {
 		case at.IsZero():
 		case m.rank < rank:
@@ -129,34 +128,34 @@ func (r *reading) retryHint() (time.Time, hintSource) {
 }
 
 // retryAt returns the longest wait of all lines of one retry field.
-func (r *reading) retryAt(m *match) time.Time {
+func (c *localClock) retryAt(m *match) time.Time {
 	var best time.Time
 	for list := listOf(m.values); ; {
 		value, ok := list.nextTime()
 		if !ok {
 			return best
 		}
-		if moment, ok := parseTime(value, m.form, r.clock.now); ok {
-			best = later(best, r.clock.retry(moment))
+		if moment, ok := parseTime(value, m.form, c.now); ok {
+			best = later(best, c.retry(moment))
 		}
 	}
 }
 
 // quotas reads every quota of the response into t.
-func (r *reading) quotas(t *tally) {
-	for i := 0; i < len(r.matches); {
-		first := &r.matches[i]
+func (r *reading) quotas(t *tally, fields fieldGroup) {
+	for i := 0; i < len(fields); {
+		first := &fields[i]
 		j := i + 1
-		for j < len(r.matches) && r.matches[j].row == first.row && r.matches[j].dim == first.dim {
+		for j < len(fields) && fields[j].row == first.row && fields[j].dim == first.dim {
 			j++
 		}
-		r.quota(t, fieldGroup(r.matches[i:j]))
+		r.quota(t, fields[i:j])
 		i = j
 	}
 }
 
-// fieldGroup is the fields that describe one quota, or the parallel windows of
-// one, in the order of their roles.
+// fieldGroup is fields in the order of compareMatches: those of a response, or
+// of them the ones that describe one quota or its parallel windows.
 type fieldGroup []match
 
 // values returns the lines of the preferred field of a role, nil without one.
