@@ -64,8 +64,9 @@ func ParseQuota(h http.Header, now time.Time) []Quota {
 	var (
 		space [usualFields]match
 		t     tally
+		table = builtinDialects()
 	)
-	clock, fields := scan(builtinDialects(), nil, h, now, space[:0])
+	clock, fields := scan(table, table.other, h, now, space[:0])
 	r := reading{clock: clock}
 	r.quotas(&t, fields)
 	return slices.Clone(t.list())
@@ -87,8 +88,11 @@ func ParseQuota(h http.Header, now time.Time) []Quota {
 //
 // ParseRetryAfter is safe for concurrent use.
 func ParseRetryAfter(h http.Header, now time.Time) (time.Time, bool) {
-	var space [usualFields]match
-	clock, fields := scan(builtinDialects(), nil, h, now, space[:0])
+	var (
+		space [usualFields]match
+		table = builtinDialects()
+	)
+	clock, fields := scan(table, table.other, h, now, space[:0])
 	at, _ := clock.retryHint(fields)
 	return at, !at.IsZero()
 }
@@ -204,7 +208,7 @@ func (r *reading) decide(s *signals, t *tally, fields fieldGroup, local *hostDia
 	if at.IsZero() {
 		at, hint = t.wait(r.clock.now, throttled || s.refused)
 	}
-	if at.IsZero() && local != nil && local.wait > 0 && (throttled || s.refused) {
+	if at.IsZero() && local.wait > 0 && (throttled || s.refused) {
 		at, hint = r.clock.now.Add(min(local.wait, farAhead)), hintDialect
 	}
 	s.retryAt, s.hint = at, hint

@@ -14,10 +14,31 @@ func parseDate(s string, now time.Time) (time.Time, bool) {
 	if len(s) < len("2006-01-02T15:04") {
 		return time.Time{}, false
 	}
+	if at, ok := parseFixdate(s); ok {
+		return at, true
+	}
 	if isDigit(s[0]) && s[4] == '-' {
 		return parseISO(s)
 	}
 	return parseWordedDate(s, now)
+}
+
+// parseFixdate reads the preferred form of HTTP dates, which every response
+// carries in Date: Sun, 06 Nov 1994 08:49:37 GMT.
+func parseFixdate(s string) (time.Time, bool) {
+	if len(s) != 29 || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[19] != ':' || s[22] != ':' || s[25:] != " GMT" {
+		return time.Time{}, false
+	}
+	month := monthNamed(s[8:11])
+	day, ok := twoDigits(s[5:])
+	year, ok1 := fourDigits(s[12:])
+	hour, ok2 := twoDigits(s[17:])
+	minute, ok3 := twoDigits(s[20:])
+	second, ok4 := twoDigits(s[23:])
+	if !ok || !ok1 || !ok2 || !ok3 || !ok4 {
+		return time.Time{}, false
+	}
+	return civil(year, month, day, hour, minute, number{whole: int64(second)}, 0)
 }
 
 // parseISO reads 2006-01-02T15:04[:05[.999]] with T, t or a blank, and a zone.
@@ -93,7 +114,7 @@ func parseWordedDate(s string, now time.Time) (time.Time, bool) {
 			return time.Time{}, false
 		}
 	}
-	if !weekday || year < 0 || day < 0 || month == 0 || hour < 0 {
+	if year < 0 || day < 0 || month == 0 || hour < 0 {
 		return time.Time{}, false
 	}
 	if short {
@@ -236,9 +257,13 @@ func smallNumber(s string) (n int, trouble bool) {
 
 // monthNamed returns the month of an English name or its first three letters.
 func monthNamed(s string) time.Month {
+	const short = "janfebmaraprmayjunjulaugsepoctnovdec"
 	for m := time.January; m <= time.December; m++ {
-		if name := m.String(); strings.EqualFold(s, name[:3]) || strings.EqualFold(s, name) {
-			return m
+		if begins(s, short[3*m-3:3*m]) {
+			if len(s) == 3 || strings.EqualFold(s, m.String()) {
+				return m
+			}
+			return 0
 		}
 	}
 	return 0
@@ -246,10 +271,17 @@ func monthNamed(s string) time.Month {
 
 // isWeekday reports whether s is an English weekday or its first three letters.
 func isWeekday(s string) bool {
+	const short = "sunmontuewedthufrisat"
 	for d := time.Sunday; d <= time.Saturday; d++ {
-		if name := d.String(); strings.EqualFold(s, name[:3]) || strings.EqualFold(s, name) {
-			return true
+		if begins(s, short[3*d:3*d+3]) {
+			return len(s) == 3 || strings.EqualFold(s, d.String())
 		}
 	}
 	return false
+}
+
+// begins reports whether s begins with three lower-case letters, in any case.
+func begins(s, letters string) bool {
+	const lower = 'a' - 'A' // the bit that differs
+	return len(s) >= 3 && s[0]|lower == letters[0] && s[1]|lower == letters[1] && s[2]|lower == letters[2]
 }

@@ -106,7 +106,8 @@ type TimeForm uint8
 const (
 	// AnyTime tells by the size: below 1e9 seconds from receipt, below 1e11 Unix
 	// seconds, below 1e14 Unix milliseconds, then micro- and nanoseconds. Names
-	// that end in -Ms or -Milliseconds hold milliseconds from receipt.
+	// that end in -Ms, -Milliseconds, -Seconds or -Minutes hold those, from
+	// receipt.
 	AnyTime TimeForm = iota
 	// DeltaSeconds counts seconds from the receipt of the header.
 	DeltaSeconds
@@ -114,7 +115,8 @@ const (
 	DeltaMilliseconds
 	// DeltaMinutes counts minutes from the receipt of the header.
 	DeltaMinutes
-	// EpochSeconds counts seconds since 1970-01-01 UTC on the server's clock.
+	// EpochSeconds counts seconds since 1970-01-01 UTC on the server's clock;
+	// numbers of 1e11 and above are taken as in AnyTime.
 	EpochSeconds
 	// EpochMilliseconds counts milliseconds since 1970-01-01 UTC.
 	EpochMilliseconds
@@ -131,8 +133,8 @@ const (
 	roleRate
 	roleWindow
 	roleReset
-	rolePolicies
 	roleState
+	rolePolicies
 	rolePerSecond
 	roleUsedOf
 	roleWindows
@@ -170,22 +172,25 @@ type dialectRow struct {
 type dialects struct {
 	names nameIndex
 	hosts map[string]*hostDialect // by suffix
+	other *hostDialect            // for the hosts that no row names
 }
 
-// hostDialect is what the rows for one host say. A nil one says nothing.
+// hostDialect is what the rows for one host, and those for all, say beyond the
+// names that hold everywhere.
 type hostDialect struct {
 	names            nameIndex
+	hasNames         bool
 	refusals         []int
 	refusalsWithHint []int
 	wait             time.Duration
 }
 
 func (l *hostDialect) refusal(status int) bool {
-	return l != nil && slices.Contains(l.refusals, status)
+	return slices.Contains(l.refusals, status)
 }
 
 func (l *hostDialect) refusalWithHint(status int) bool {
-	return l != nil && slices.Contains(l.refusalsWithHint, status)
+	return slices.Contains(l.refusalsWithHint, status)
 }
 
 // nameIndex finds the meaning of a header name.
@@ -238,6 +243,7 @@ func newDialects(extra []Dialect) *dialects {
 	for suffix := range suffixes {
 		d.hosts[suffix] = newHostDialect(suffix, rows, &d.names)
 	}
+	d.other = newHostDialect("", rows, &d.names)
 	return d
 }
 
@@ -257,6 +263,7 @@ func newHostDialect(suffix string, rows []*dialectRow, everywhere *nameIndex) *h
 			r.index(&l.names, everywhere)
 		}
 	}
+	l.hasNames = len(l.names.exact)+len(l.names.prefix)+len(l.names.suffix) > 0
 	return l
 }
 
@@ -444,19 +451,15 @@ func (x *nameIndex) find(name string) (fields []headerField, dim string) {
 	return nil, ""
 }
 
-// host returns the rows for the most specific suffix of a host, nil when there
-// are none.
+// host returns the rows for the most specific suffix of a host.
 func (d *dialects) host(host string) *hostDialect {
-	if len(d.hosts) == 0 || host == "" {
-		return nil
-	}
 	for host = normalHost(host); ; {
 		if l := d.hosts[host]; l != nil {
 			return l
 		}
 		i := strings.IndexByte(host, '.')
 		if i < 0 {
-			return nil
+			return d.other
 		}
 		host = host[i+1:]
 	}
@@ -465,7 +468,9 @@ func (d *dialects) host(host string) *hostDialect {
 // normalHost drops the port and the root dot and folds case. It allocates only
 // when there is something to fold.
 func normalHost(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host[i:], "]") && (host[0] == '[' || strings.IndexByte(host, ':') == i) {
+	switch i := strings.LastIndexByte(host, ':'); {
+	case i < 0, strings.IndexByte(host[i:], ']') >= 0:
+	case host[0] == '[', strings.IndexByte(host, ':') == i: // else an IPv6 address without a port
 		host = host[:i]
 	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))

@@ -236,7 +236,8 @@ func (s policySet) byName(name string) (rateItem, bool) {
 	}
 }
 
-// byLimit returns the i-th policy with a limit, or else the last one with it.
+// byLimit returns the first policy with a limit from the i-th on, or else the
+// last one before it.
 func (s policySet) byLimit(limit int64, i int) (found rateItem, ok bool) {
 	if limit < 0 || len(s.lines) == 0 && !hasParameters(s.limits) {
 		return rateItem{}, false
@@ -386,11 +387,14 @@ func (t *tally) knows(q Quota, window time.Duration) bool {
 	return false
 }
 
-// completed adds to a quota by what its item, or else its name, says of unit and
+// completed completes a quota by what its item, or else its name, says of unit and
 // window.
 func completed(q Quota, it rateItem) Quota {
-	if it.window > 0 {
+	switch {
+	case it.window > 0:
 		q.Window = it.window
+	case q.Window == 0 && it.name != "":
+		q.Window = dimensionWord(strings.TrimPrefix(it.name, "per_")).window
 	}
 	switch {
 	case it.unit != "":

@@ -63,7 +63,7 @@ func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fie
 
 // meaning looks a canonical name up, in the rows of the host first.
 func (d *dialects) meaning(local *hostDialect, name string) ([]headerField, string) {
-	if local != nil {
+	if local.hasNames {
 		if fields, dim := local.names.find(name); fields != nil {
 			return fields, dim
 		}
@@ -179,7 +179,7 @@ func (r *reading) quota(t *tally, g fieldGroup) {
 			r.items(t, base, m.values, policySet{lines: g.values(rolePolicies)})
 			stated = true
 		case rolePolicies:
-			if !stated && g[0].role > roleReset {
+			if !stated {
 				r.announced(t, base, policySet{lines: m.values})
 			}
 		case roleLimit, roleRemaining, roleUsed, roleReset:
@@ -298,12 +298,14 @@ func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
 	for i := range n {
 		q := base
 		if i < len(layers) {
-			q.Policy, q.Window = layers[i].policy, layers[i].window
+			q.Policy, q.Window = joinPolicy(base.Policy, layers[i].policy), layers[i].window
 		} else if i > 0 {
 			q.Policy = joinPolicy(base.Policy, ordinal(i))
 		}
 		q.Limit = limitAt(limits, i, n)
-		q.Remaining = r.lowest(remaining, i, n)
+		if !unmetered(limits, remaining) {
+			q.Remaining = r.lowest(remaining, i, n)
+		}
 		spent, knowsSpent := highest(used, i, n)
 		switch {
 		case !knowsSpent:
@@ -359,6 +361,17 @@ func (r *reading) refill(g fieldGroup, q Quota) time.Duration {
 		per = time.Second
 	}
 	return spanFor(q.Limit, rate, per)
+}
+
+// unmetered reports the pair of -1 and -1 with which a server says that it does
+// not count this quota.
+func unmetered(limits, remaining []string) bool {
+	if len(limits) != 1 || len(remaining) != 1 {
+		return false
+	}
+	limit, ok := parseCount(limits[0])
+	left, okLeft := parseCount(remaining[0])
+	return ok && okLeft && limit == -1 && left == -1
 }
 
 // lowest returns the remaining value of layer i of n; with another number of

@@ -161,10 +161,12 @@ func (n number) moment(form TimeForm, now time.Time) moment {
 		return moment{delta: n.times(time.Millisecond)}
 	case DeltaMinutes:
 		return moment{delta: n.times(time.Minute)}
-	case EpochSeconds:
-		return moment{at: n.since1970(time.Second)}
 	case EpochMilliseconds:
 		return moment{at: n.since1970(time.Millisecond)}
+	case EpochSeconds:
+		if n.whole < 1e11 {
+			return moment{at: n.since1970(time.Second)}
+		}
 	}
 	switch {
 	case n.negative, n.whole < epochFrom(now):
@@ -184,10 +186,11 @@ func (n number) moment(form TimeForm, now time.Time) moment {
 
 // epochFrom is the number from which seconds are taken as Unix time: 1e9, which
 // is September 2001 as an instant and 31 years as a span. On a clock set before
-// that (a simulated one) it is half of what the clock reads.
+// that (a simulated one) it is half of what the clock reads, unless that is next
+// to nothing (a clock that was never set).
 func epochFrom(now time.Time) int64 {
 	const usual = 1e9
-	if sec := now.Unix(); sec > 0 && sec < usual {
+	if sec := now.Unix(); sec > usual/10 && sec < usual {
 		return sec / 2
 	}
 	return usual
