@@ -3,7 +3,6 @@ package httptest
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -168,14 +167,4 @@ func holdsAll(text string, words []string) bool {
 		}
 	}
 	return true
-}
-
-// digest is a short, stable fingerprint for logs and traces.
-func digest(parts ...string) uint64 {
-	h := fnv.New64a()
-	for _, p := range parts {
-		h.Write([]byte(p))
-		h.Write([]byte{0})
-	}
-	return h.Sum64()
 }

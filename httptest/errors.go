@@ -31,12 +31,6 @@ func jsonAnswer(status int, body []byte) answer {
 	return answer{status: status, header: make(http.Header, 16), body: body}
 }
 
-func methodNotAllowed(allow string) answer {
-	a := errorAnswer(http.StatusMethodNotAllowed, "metode_no_permes", "Aquest mètode no és vàlid aquí.")
-	set(a.header, "Allow", allow)
-	return a
-}
-
 // traceID numbers the responses; the seed keeps two servers' ids apart.
 func traceID(seed, n uint64) string {
 	return fmt.Sprintf("trz_%08x", uint32((n+seed)*0x9e3779b1))

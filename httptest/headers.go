@@ -1,8 +1,10 @@
 package httptest
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -20,7 +22,28 @@ const (
 	Draft8                        // RateLimit: "name";r=0;t=37 and RateLimit-Policy: "name";q=60;w=60
 )
 
-// quota is what one response announces.
+var dialectNames = [...]string{"aroma", "aroma-english", "x-ratelimit", "x-ratelimit-left", "draft-6", "draft-7", "draft-8"}
+
+// String returns the name that [ParseDialect] reads, such as "draft-8".
+func (d Dialect) String() string {
+	if d < 0 || int(d) >= len(dialectNames) {
+		return fmt.Sprintf("Dialect(%d)", int(d))
+	}
+	return dialectNames[d]
+}
+
+// ParseDialect reads a name as [Dialect.String] writes it, in any case.
+// An unknown name is a [*ConfigError] that lists the known ones.
+func ParseDialect(name string) (Dialect, error) {
+	for d, known := range dialectNames {
+		if strings.EqualFold(name, known) {
+			return Dialect(d), nil
+		}
+	}
+	return 0, unknownName("dialect", name, dialectNames[:])
+}
+
+// quota is what one response announces about one policy.
 type quota struct {
 	policy    string
 	limit     Limit
@@ -33,10 +56,8 @@ const exposed = "Aroma-RateLimit-Limit, Aroma-RateLimit-Restants, Aroma-RateLimi
 	"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, " +
 	"RateLimit, RateLimit-Policy, Retry-After, Aroma-Traca-Id"
 
-// announce writes the quota in one dialect. `shown` carries the quota that the plain dialects describe last;
-// only the newest draft can name several.
-func (d Dialect) announce(h http.Header, quotas []quota, now time.Time, skew time.Duration) {
-	shown := quotas[len(quotas)-1]
+// announce writes the quotas in one dialect. Only the newest draft can name several; the others describe `shown`.
+func (d Dialect) announce(h http.Header, quotas []quota, shown quota, now time.Time, skew time.Duration) {
 	limit, remaining := strconv.Itoa(shown.limit.N), strconv.Itoa(max(0, shown.remaining))
 	epoch := strconv.FormatInt(unixUp(shown.reset.Add(skew)), 10)
 	left := strconv.FormatInt(secondsUp(shown.reset.Sub(now)), 10)

@@ -48,7 +48,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 			return Algorithm(a), nil
 		}
 	}
-	return 0, &ConfigError{Field: "algorithm", Problem: fmt.Sprintf("unknown name %q, want one of %s", name, strings.Join(algorithmNames[:], ", "))}
+	return 0, unknownName("algorithm", name, algorithmNames[:])
 }
 
 // Limit is one rule: N requests in every Per, counted by an [Algorithm].
@@ -74,6 +74,11 @@ type Limit struct {
 	// ResetNewest makes a sliding log announce the instant at which its newest entry expires (all is restored);
 	// the default is the oldest (one is restored).
 	ResetNewest bool
+
+	// Ban shuts a key out for so long once it has been refused, whatever it does meanwhile. 0 = no ban.
+	Ban time.Duration
+	// BanExtends starts the ban anew with every request that comes during it.
+	BanExtends bool
 }
 
 // DefaultLimit is the general limit of Botiga Aroma for signed-in clients:
@@ -102,6 +107,10 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return "httptest: " + e.Field + ": " + e.Problem }
 
+func unknownName(field, name string, known []string) *ConfigError {
+	return &ConfigError{field, fmt.Sprintf("unknown name %q, want one of %s", name, strings.Join(known, ", "))}
+}
+
 // resolved fills in the defaults and refuses what cannot be counted.
 func (l Limit) resolved() (Limit, error) {
 	if l == (Limit{}) {
@@ -124,6 +133,9 @@ func (l Limit) resolved() (Limit, error) {
 	}
 	if l.MaxDelay < 0 {
 		return l, &ConfigError{"Limit.MaxDelay", fmt.Sprintf("must not be negative, is %s", l.MaxDelay)}
+	}
+	if l.Ban < 0 {
+		return l, &ConfigError{"Limit.Ban", fmt.Sprintf("must not be negative, is %s", l.Ban)}
 	}
 	if l.Capacity == 0 {
 		l.Capacity = l.N

@@ -17,10 +17,20 @@ type meter interface {
 	idle(now time.Time) bool
 }
 
+// refuser is a meter that changes when it has refused.
+type refuser interface {
+	refused(now time.Time)
+}
+
 // newMeter returns the empty state for a resolved limit.
 func newMeter(l Limit) meter {
 	if l.N < 0 {
 		return unlimited{}
+	}
+	if l.Ban > 0 {
+		inner := l
+		inner.Ban = 0
+		return &banning{meter: newMeter(inner), limit: l}
 	}
 	switch l.Algorithm {
 	case SlidingLog:

@@ -134,17 +134,11 @@ func (s *Server) useLocked(i int) {
 	}
 }
 
-// takeRefusal reports that the next reply refuses the connection, and takes it from the queue.
-func (s *Server) takeRefusal(r *http.Request) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := s.matchLocked(r)
-	if i < 0 || s.script[i].Fault != Refuse {
-		return false
-	}
-	s.useLocked(i)
-	return true
-}
+// final reports that the reply is the whole answer: neither limits nor endpoint are asked.
+func (r Reply) final() bool { return r.Status != 0 || r.Fault == Refuse || r.Fault == ResetBefore }
+
+// meaningful reports that the reply changes anything.
+func (r Reply) meaningful() bool { return r.Status != 0 || r.Fault != NoFault || r.Delay > 0 }
 
 func (r Reply) answer() answer {
 	h := r.Header.Clone()

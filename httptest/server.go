@@ -1,26 +1,38 @@
 package httptest
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
+// maxBody is the largest request body that the API accepts, 100 kB.
+const maxBody = 100_000
+
 // Server is a simulated rate-limiting server: an [http.Handler] that can also be reached in memory
 // ([Server.Transport], [Server.Pipe]) or on a port ([Server.Listen]). Create one with [New].
 // It is safe for concurrent use, starts no goroutine of its own and needs no closing.
 type Server struct {
-	config  Config
-	catalog *catalog
-	traces  atomic.Uint64
+	config Config
+	shop   *shop
+	store  Store
+	own    *Memory // store, if it is this server's own
+	began  time.Time
+	clock  atomic.Uint64 // numbers what happens on the clients' side: requests sent, refusals delivered
+	traces atomic.Uint64
 
-	mu     sync.Mutex
-	script []Reply
-	log    journal
+	mu       sync.Mutex
+	script   []Reply
+	log      journal
+	callers  callers
+	timeline timeline
+	alerts   alerts
+	capacity capacity
 }
 
 // New returns a server, or a [*ConfigError] that names the setting it cannot honour.
@@ -29,11 +41,17 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{
-		config:  config,
-		catalog: newCatalog(config.Seed, config.Coffees),
-		log:     journal{keep: config.KeepArrivals},
-	}, nil
+	return newServer(config, newShop(config)), nil
+}
+
+func newServer(config Config, shop *shop) *Server {
+	s := &Server{config: config, shop: shop, store: config.Store, began: time.Now()}
+	if s.store == nil {
+		s.own = NewMemory(0)
+		s.store = s.own
+	}
+	s.log.keep = config.KeepArrivals
+	return s
 }
 
 // Must is New for tests: a bad config fails the test at once.
@@ -46,6 +64,31 @@ func Must(t testing.TB, config Config) *Server {
 	return s
 }
 
+// Restart forgets the counters, if they are in the server's own memory. Orders survive, as in a database.
+func (s *Server) Restart() {
+	if s.own != nil {
+		s.own.Clear()
+	}
+}
+
+// exchange is one request on its way through the server.
+type exchange struct {
+	request *http.Request
+	sent    uint64    // when the client sent it, on Server.clock
+	now     time.Time // when it had arrived
+	caller  Caller
+	client  string // caller.Key()
+	class   Class
+	reply   Reply // what is planned for it, if planned
+	planned bool
+	body    []byte
+	bodyErr error // the body could not be read
+	effect  bool  // an endpoint has changed something
+	seen    Arrival
+}
+
+func (x *exchange) digest() uint64 { return digest(string(x.body)) }
+
 // answer is everything that the server has decided about one request, at the instant it arrived.
 type answer struct {
 	status int
@@ -53,136 +96,110 @@ type answer struct {
 	body   []byte
 	delay  time.Duration // from the arrival to the headers
 	fault  Fault
+	until  time.Time // the instant that it tells the client to wait for; zero = none
 }
 
 // ServeHTTP answers over a real connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := s.handle(r)
+	x := s.arrive(r, s.clock.Add(1))
+	if x.refused() {
+		abort(w)
+	}
+	a := s.handle(x)
+	s.connected(x)
+	defer s.delivered(x, &a, wireGrace)
 	a.write(r.Context(), w, r.Method == http.MethodHead)
 }
 
-// handle decides, records and returns the answer. It reads the clock once and never sleeps.
-func (s *Server) handle(r *http.Request) answer {
-	now := time.Now()
-	seen := Arrival{
-		At: now, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
-		Client: clientKey(r), IdempotencyKey: r.Header.Get("Idempotency-Key"), Remaining: -1,
+// arrive looks at the request's head and at what is planned for it: script, chance or outage.
+func (s *Server) arrive(r *http.Request, sent uint64) *exchange {
+	x := &exchange{request: r, sent: sent, now: time.Now(), caller: identify(r, s.config.TrustedProxies), class: ClassOf(r)}
+	x.client = x.caller.Key()
+	x.reply, x.planned = s.nextReply(r)
+	x.seen.Scripted = x.planned
+	if !x.planned {
+		x.reply, x.planned = s.draw(x)
 	}
-	a := s.decide(r, now, &seen)
-	s.stamp(&a, now)
-	seen.Status, seen.Fault = a.status, a.fault
-	s.mu.Lock()
-	s.log.addLocked(seen)
-	s.mu.Unlock()
+	if !x.planned {
+		x.reply, x.planned = s.outage(x.now)
+	}
+	return x
+}
+
+// refused reports that the connection is refused: nothing is read, and nothing recorded.
+func (x *exchange) refused() bool { return x.planned && x.reply.Fault == Refuse }
+
+// handle decides, records and returns the answer. It reads the body, then the clock, and never sleeps.
+func (s *Server) handle(x *exchange) answer {
+	r := x.request
+	x.body, x.bodyErr = readBody(r)
+	x.now = time.Now()
+	x.seen.At, x.seen.Method, x.seen.Path, x.seen.Query = x.now, r.Method, r.URL.Path, r.URL.RawQuery
+	x.seen.Client, x.seen.IdempotencyKey, x.seen.Remaining = x.client, r.Header.Get("Idempotency-Key"), -1
+	a := s.decide(x)
+	if a.fault == ResetBefore {
+		a.status = 0
+	}
+	s.stamp(&a, x.now)
+	a.until = a.told(x.now, s.config.Skew)
+	x.seen.Status, x.seen.Fault, x.seen.Until = a.status, a.fault, a.until
+	s.record(x, &a)
 	return a
 }
 
-// decide goes the way of one request: script, health check, limiter, endpoint.
-func (s *Server) decide(r *http.Request, now time.Time, seen *Arrival) answer {
-	reply, scripted := s.nextReply(r)
-	if scripted {
-		seen.Scripted = true
-		if reply.Status != 0 {
-			return reply.answer()
-		}
-		if reply.Fault == Refuse || reply.Fault == ResetBefore {
-			return answer{header: http.Header{}, fault: reply.Fault, delay: reply.Delay}
-		}
+// readBody reads what the API would accept. Nothing parses it before the limits have agreed.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
 	}
-	a := s.admit(r, now, seen)
-	if scripted {
-		a.fault, a.delay = reply.Fault, a.delay+reply.Delay
-	}
-	return a
+	var b bytes.Buffer
+	_, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	return b.Bytes(), err
 }
 
-// admit asks the limiter, and the endpoint if the limiter agrees.
-func (s *Server) admit(r *http.Request, now time.Time, seen *Arrival) answer {
-	if r.URL.Path == "/salut" {
-		return answer{status: http.StatusOK, header: http.Header{}, body: []byte(`{"estat":"ok"}`)}
+// decide goes the way of one request: plan, health check, limits, endpoint.
+func (s *Server) decide(x *exchange) answer {
+	if x.planned && x.reply.final() {
+		return x.reply.answer()
 	}
-	charge := Charge{Key: "general|" + seen.Client, Limit: s.config.Limit, Cost: s.config.Cost(r)}
-	rulings, err := s.config.Store.Take(r.Context(), now, []Charge{charge})
-	if err != nil { // fail-open: the shop stays open while its counters are down
-		return s.route(r)
-	}
-	ruling := rulings[0]
-	seen.Remaining = ruling.Remaining
 	var a answer
-	if ruling.Admitted {
-		a = s.route(r)
-		a.delay = ruling.Hold
+	if x.class == Health {
+		a = jsonAnswer(http.StatusOK, []byte(`{"estat":"ok"}`))
 	} else {
-		seen.Refused, seen.Told = true, max(time.Second, time.Duration(secondsUp(ruling.Wait))*time.Second)
-		a = errorAnswer(http.StatusTooManyRequests, "limit_peticions", "Has superat el límit de peticions. Torna-ho a provar més tard.")
-		if !s.config.Silent {
-			set(a.header, "Retry-After", strconv.FormatInt(int64(seen.Told/time.Second), 10))
-		}
+		a = s.admit(x)
 	}
-	if ruling.Remaining >= 0 && !s.config.Silent {
-		quotas := []quota{{"general", s.config.Limit, ruling.Remaining, ruling.Reset}}
-		for _, d := range s.config.Dialects {
-			d.announce(a.header, quotas, now, s.config.Skew)
-		}
+	if x.planned {
+		a.fault, a.delay = x.reply.Fault, a.delay+x.reply.Delay
 	}
 	return a
 }
 
-// route finds the endpoint.
-func (s *Server) route(r *http.Request) answer {
-	switch path := r.URL.Path; {
-	case path == "/v1/cafes":
-		return s.listCoffees(r)
-	case len(path) > len("/v1/cafes/") && path[:len("/v1/cafes/")] == "/v1/cafes/":
-		return s.oneCoffee(r, path[len("/v1/cafes/"):])
+// carryOut asks the endpoint, after the limits and before the machine's capacity.
+func (s *Server) carryOut(x *exchange) answer {
+	work, busy := s.work(x.now)
+	if busy {
+		a := errorAnswer(http.StatusServiceUnavailable, "", "")
+		a.body = nil
+		s.hint(&a, s.config.Hint, work, x.now)
+		return a
 	}
-	return errorAnswer(http.StatusNotFound, "no_trobat", "Aquest recurs no existeix.")
+	if len(x.body) > maxBody {
+		return errorAnswer(http.StatusRequestEntityTooLarge, "cos_massa_gran", "El cos passa de 100 kB.")
+	}
+	if x.bodyErr != nil {
+		return errorAnswer(http.StatusBadRequest, "cos_incomplet", "El cos no ha arribat sencer.")
+	}
+	a := s.route(x)
+	a.delay += work
+	return a
 }
 
-func (s *Server) listCoffees(r *http.Request) answer {
-	if !isRead(r) {
-		return methodNotAllowed("GET, HEAD")
-	}
-	query := r.URL.Query()
-	limit, offset := 20, 0
-	for _, p := range []struct {
-		name     string
-		to       *int
-		low, top int
-	}{{"limit", &limit, 1, 100}, {"desplacament", &offset, 0, 1 << 30}} {
-		text := query.Get(p.name)
-		if text == "" {
-			continue
-		}
-		n, err := strconv.Atoi(text)
-		if err != nil || n < p.low {
-			return errorAnswer(http.StatusBadRequest, "parametre_invalid", "El paràmetre "+p.name+" no és vàlid.")
-		}
-		*p.to = min(n, p.top)
-	}
-	if q := query.Get("q"); q != "" {
-		return jsonAnswer(http.StatusOK, s.catalog.search(q, offset, limit))
-	}
-	return jsonAnswer(http.StatusOK, s.catalog.page(offset, limit))
-}
-
-func (s *Server) oneCoffee(r *http.Request, id string) answer {
-	if !isRead(r) {
-		return methodNotAllowed("GET, HEAD")
-	}
-	i, ok := s.catalog.index(id)
-	if !ok {
-		return errorAnswer(http.StatusNotFound, "no_trobat", "Aquest cafè no existeix.")
-	}
-	return jsonAnswer(http.StatusOK, s.catalog.json(i))
-}
-
-func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
-
-// stamp adds what every response carries.
+// stamp adds what every response carries, unless a script has set it.
 func (s *Server) stamp(a *answer, now time.Time) {
 	h := a.header
-	set(h, "Date", now.Add(s.config.Skew).UTC().Format(http.TimeFormat))
+	if h["Date"] == nil {
+		set(h, "Date", httpDate(now.Add(s.config.Skew)))
+	}
 	trace := traceID(s.config.Seed, s.traces.Add(1))
 	set(h, "Aroma-Traca-Id", trace)
 	set(h, "Access-Control-Allow-Origin", "*")
@@ -191,7 +208,7 @@ func (s *Server) stamp(a *answer, now time.Time) {
 		a.body = errorBody("servei_no_disponible", "El servei no està disponible ara mateix.", trace)
 	}
 	if a.body == nil && a.status == http.StatusTooManyRequests {
-		a.body = errorBody("limit_peticions", "Has superat el límit de peticions.", "")
+		a.body = errorBody("limit_peticions", refusalMessage, "")
 	}
 	if len(a.body) > 0 && h["Content-Type"] == nil {
 		set(h, "Content-Type", "application/json; charset=utf-8")

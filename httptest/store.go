@@ -97,6 +97,10 @@ func (m *Memory) Take(_ context.Context, now time.Time, charges []Charge) ([]Rul
 		if all && !c.Peek {
 			rulings[i].Hold = meter.take(now, chargeable(c))
 		}
+		if strict, ok := meter.(refuser); ok && !rulings[i].Admitted {
+			strict.refused(now)
+			rulings[i].Wait = meter.wait(now, chargeable(c))
+		}
 		rulings[i].Remaining, rulings[i].Reset = meter.remaining(now), meter.reset(now)
 	}
 	m.forgetLocked(now)

@@ -1,8 +1,10 @@
 package httptest
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -39,14 +41,16 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("httptest: no Host in request URL")
 	}
 	s := t.server
-	if s.takeRefusal(req) {
-		return nil, Refuse.err()
-	}
+	sent := s.clock.Add(1)
 	half := s.config.Latency / 2
 	if err := pause(ctx, half); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	a := s.handle(t.incoming(req))
+	x := s.arrive(t.incoming(req), sent)
+	a := answer{fault: Refuse}
+	if !x.refused() {
+		a = s.handle(x)
+	}
 	if a.fault == StallHeaders {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -57,7 +61,8 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.fault.dropsAnswer() {
 		return nil, a.fault.err()
 	}
-	return a.response(req), nil
+	s.delivered(x, &a, 0)
+	return s.response(x, &a, req), nil
 }
 
 // incoming is the request as a server sees it. Nothing of the caller's request is changed.
@@ -78,7 +83,7 @@ func (t *memoryTransport) incoming(req *http.Request) *http.Request {
 }
 
 // response turns the answer into what a client receives.
-func (a answer) response(req *http.Request) *http.Response {
+func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Response {
 	body := a.body
 	if req.Method == http.MethodHead || !bodyAllowed(a.status) {
 		body = nil
@@ -88,11 +93,38 @@ func (a answer) response(req *http.Request) *http.Response {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: a.header, Request: req, ContentLength: int64(len(body)), Body: http.NoBody,
 	}
-	if len(body) > 0 {
-		resp.Body = newMemoryBody(req.Context(), body, a.fault)
+	if len(body) == 0 {
+		return resp
+	}
+	resp.Body = newMemoryBody(req.Context(), body, a.fault, s.follow(x.client))
+	// Like net/http, undo a compression that the caller has not asked for.
+	if a.header.Get("Content-Encoding") == "gzip" && req.Header.Get("Accept-Encoding") == "" {
+		a.header.Del("Content-Encoding")
+		a.header.Del("Content-Length")
+		resp.ContentLength, resp.Uncompressed = -1, true
+		resp.Body = &gunzip{compressed: resp.Body}
 	}
 	return resp
 }
+
+// gunzip decompresses as it is read.
+type gunzip struct {
+	compressed io.ReadCloser
+	plain      *gzip.Reader
+}
+
+func (g *gunzip) Read(p []byte) (int, error) {
+	if g.plain == nil {
+		plain, err := gzip.NewReader(g.compressed)
+		if err != nil {
+			return 0, err
+		}
+		g.plain = plain
+	}
+	return g.plain.Read(p)
+}
+
+func (g *gunzip) Close() error { return g.compressed.Close() }
 
 // closeOnce closes a request body once, whoever comes first.
 type closeOnce struct {

@@ -17,7 +17,7 @@ const (
 )
 
 func (s *Server) httpServer() *http.Server {
-	return &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout}
+	return &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, ConnContext: withConn}
 }
 
 // Pipe serves over net/http's own wire without sockets: HTTP/1.1 on in-memory connections that work inside a
@@ -76,7 +76,7 @@ func newPipeListener() *pipeListener {
 func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
-	case l.conns <- server:
+	case l.conns <- pipeConn{server}:
 		return client, nil
 	case <-l.done:
 		return nil, Refuse.err()
@@ -100,6 +100,11 @@ func (l *pipeListener) Close() error {
 }
 
 func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
+
+// pipeConn has the address of the in-memory clients, which a bare pipe lacks.
+type pipeConn struct{ net.Conn }
+
+func (pipeConn) RemoteAddr() net.Addr { return pipeAddr{} }
 
 type pipeAddr struct{}
 

@@ -1,0 +1,153 @@
+package httptest
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const refusalMessage = "Has superat el límit de peticions. Torna-ho a provar més tard."
+
+// admit asks the limits, and the endpoint if all of them agree.
+func (s *Server) admit(x *exchange) answer {
+	var policies []*Policy
+	var charges []Charge
+	for i := range s.config.Policies {
+		if p := &s.config.Policies[i]; p.covers(x) {
+			policies, charges = append(policies, p), append(charges, p.charge(x))
+		}
+	}
+	if len(policies) == 0 {
+		return s.carryOut(x)
+	}
+	rulings, err := s.store.Take(x.request.Context(), x.now, charges)
+	if err != nil {
+		return s.uncounted(x, policies, err)
+	}
+
+	refusing := -1 // the policy that refuses for longest
+	hold := time.Duration(0)
+	for i, r := range rulings {
+		if r.Admitted {
+			hold = max(hold, r.Hold)
+		} else if refusing < 0 || r.Wait > rulings[refusing].Wait {
+			refusing = i
+		}
+	}
+	x.seen.Remaining = rulings[len(rulings)-1].Remaining
+	var a answer
+	if refusing >= 0 && !s.config.Observe {
+		x.seen.Remaining = rulings[refusing].Remaining
+		a = s.refuse(x, policies[refusing], rulings[refusing].Wait)
+	} else {
+		x.seen.Observed = refusing >= 0
+		a = s.carryOut(x)
+		a.delay += hold
+		rulings = s.countFailure(x, a.status, policies, charges, rulings)
+	}
+	s.announce(a.header, policies, rulings, refusing, x.now)
+	return a
+}
+
+// refuse answers for the policy that refuses for longest.
+func (s *Server) refuse(x *exchange, p *Policy, wait time.Duration) answer {
+	x.seen.Refused, x.seen.Policy = true, p.Name
+	s.alert(Alert{At: x.now, Key: x.client, Kind: AlertRefused, Policy: p.Name})
+	code := "limit_peticions"
+	if p.Status == http.StatusPaymentRequired {
+		code = "quota_exhaurida"
+	}
+	a := errorAnswer(p.Status, code, refusalMessage)
+	if p.Status >= 500 {
+		a.body = nil // the shape of a 5xx needs the trace id
+	}
+	if p.Body != "" {
+		a.body = []byte(p.Body)
+		set(a.header, "Content-Type", http.DetectContentType(a.body))
+		if p.Body[0] == '{' {
+			set(a.header, "Content-Type", "application/json; charset=utf-8")
+		}
+	}
+	hint := p.Hint
+	if hint == HintSeconds {
+		hint = s.config.Hint
+	}
+	s.hint(&a, hint, wait, x.now)
+	return a
+}
+
+// hint sets Retry-After, unless the server is silent.
+func (s *Server) hint(a *answer, hint Hint, wait time.Duration, now time.Time) {
+	if text := hint.value(wait, now, s.config.Skew); text != "" && !s.config.Silent {
+		set(a.header, "Retry-After", text)
+	}
+}
+
+// uncounted decides while the store is down: fail-open in general, fail-closed where guessing would be easy.
+func (s *Server) uncounted(x *exchange, policies []*Policy, err error) answer {
+	s.alert(Alert{At: x.now, Key: "store", Kind: AlertStoreDown, Err: err})
+	for _, p := range policies {
+		if p.FailClosed {
+			a := errorAnswer(http.StatusServiceUnavailable, "", "")
+			a.body = nil
+			set(a.header, "Retry-After", strconv.Itoa(storeDownHint))
+			return a
+		}
+	}
+	return s.carryOut(x)
+}
+
+// storeDownHint is the estimate, in seconds, that a closed door gives while the counters are down.
+const storeDownHint = 30
+
+// countFailure charges the policies that count failed logins only, now that the outcome is known.
+func (s *Server) countFailure(x *exchange, status int, policies []*Policy, charges []Charge, rulings []Ruling) []Ruling {
+	if status != http.StatusUnauthorized {
+		return rulings
+	}
+	var late []Charge
+	var places []int
+	for i, p := range policies {
+		if p.FailuresOnly {
+			charges[i].Peek = false
+			late, places = append(late, charges[i]), append(places, i)
+		}
+	}
+	if len(late) == 0 {
+		return rulings
+	}
+	counted, err := s.store.Take(x.request.Context(), x.now, late)
+	if err != nil {
+		s.alert(Alert{At: x.now, Key: "store", Kind: AlertStoreDown, Err: err})
+		return rulings
+	}
+	for n, i := range places {
+		rulings[i] = counted[n]
+	}
+	return rulings
+}
+
+// announce writes the quota headers. The plain dialects describe the refusing policy, or else the last one.
+func (s *Server) announce(h http.Header, policies []*Policy, rulings []Ruling, refusing int, now time.Time) {
+	if s.config.Silent {
+		return
+	}
+	quotas := make([]quota, 0, 4)
+	var shown quota
+	for i, p := range policies {
+		if p.Hidden || rulings[i].Remaining < 0 {
+			continue
+		}
+		q := quota{p.Name, p.Limit, rulings[i].Remaining, rulings[i].Reset}
+		quotas = append(quotas, q)
+		if decided := refusing >= 0 && shown.policy == policies[refusing].Name; !decided {
+			shown = q
+		}
+	}
+	if len(quotas) == 0 {
+		return
+	}
+	for _, d := range s.config.Dialects {
+		d.announce(h, quotas, shown, now, s.config.Skew)
+	}
+}

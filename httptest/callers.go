@@ -1,0 +1,246 @@
+package httptest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// wireGrace is how long after an answer was written to a real connection requests may still arrive that were
+// sent before it was read. In memory the server knows exactly.
+const wireGrace = 50 * time.Millisecond
+
+// What is remembered of each caller is bounded.
+const (
+	maxCallers = 10_000 // further ones share a row called "(others)"
+	maxTells   = 8      // instants that a caller was told to wait for
+	maxDeeds   = 32     // requests that could be repeats of each other
+)
+
+// callers holds what the server has seen of each client. The server's mutex guards it.
+type callers struct {
+	byKey map[string]*conduct
+	all   conduct
+	down  bool // the last request met an outage
+}
+
+// of finds or begins a client's record.
+func (c *callers) of(client string) *conduct {
+	if known, ok := c.byKey[client]; ok {
+		return known
+	}
+	if c.byKey == nil {
+		c.byKey = map[string]*conduct{}
+	}
+	if len(c.byKey) >= maxCallers {
+		client = "(others)"
+		if known, ok := c.byKey[client]; ok {
+			return known
+		}
+	}
+	fresh := &conduct{}
+	c.byKey[client] = fresh
+	return fresh
+}
+
+// conduct is what the server has seen of one client.
+type conduct struct {
+	Manners
+	draws    uint64
+	tells    []tell
+	deeds    []deed
+	flow     flow
+	reopened time.Time
+	after    flow // since reopened
+}
+
+// tell is one answer that asked the client to wait. It binds what the client sent after it had been delivered.
+type tell struct {
+	until     time.Time
+	delivered uint64    // on Server.clock
+	binds     time.Time // requests that arrive before this may have been under way
+}
+
+// deed is one unsafe request, or one with a key.
+type deed struct {
+	print  uint64 // method, address and body
+	key    string
+	body   uint64
+	failed bool // the client cannot have taken it for done
+	effect bool // it was carried out
+}
+
+// flow finds the largest number of arrivals in a tenth of a second and in a second, on a grid of tenths.
+type flow struct {
+	tenth             int64 // of the newest arrival, since the Unix epoch
+	counts            [10]int
+	peak100ms, peak1s int
+}
+
+func (f *flow) add(at time.Time) {
+	tenth := at.UnixNano() / int64(100*time.Millisecond)
+	for steps := min(tenth-f.tenth, 10); steps > 0; steps-- {
+		f.counts[(tenth-steps+1)%10] = 0
+	}
+	f.tenth = max(f.tenth, tenth)
+	f.counts[tenth%10]++
+	f.peak100ms = max(f.peak100ms, f.counts[tenth%10])
+	second := 0
+	for _, n := range f.counts {
+		second += n
+	}
+	f.peak1s = max(f.peak1s, second)
+}
+
+// record enters one request in every book.
+func (s *Server) record(x *exchange, a *answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log.addLocked(&x.seen)
+	s.timeline.add(&x.seen)
+	down := x.planned && !x.seen.Scripted && x.reply.Status >= 500
+	recovered := s.callers.down && !down
+	s.callers.down = down
+	for _, c := range [...]*conduct{s.callers.of(x.client), &s.callers.all} {
+		if recovered {
+			c.reopen(x.now)
+		}
+		c.observe(x)
+	}
+}
+
+func (c *conduct) reopen(at time.Time) {
+	if at.After(c.reopened) {
+		c.reopened, c.after = at, flow{peak100ms: c.after.peak100ms, peak1s: c.after.peak1s}
+	}
+}
+
+// observe judges one arrival.
+func (c *conduct) observe(x *exchange) {
+	c.Requests++
+	if x.seen.refusal() {
+		c.Refusals++
+	}
+	if x.seen.Status >= 500 {
+		c.Failures++
+	}
+	if c.toldToWait(x) {
+		c.Early++
+	}
+	c.flow.add(x.now)
+	c.Peak100ms, c.PeakSecond = c.flow.peak100ms, c.flow.peak1s
+	if !c.reopened.IsZero() && x.now.Sub(c.reopened) < time.Second {
+		c.after.add(x.now)
+		c.Reopen100ms, c.ReopenSecond = c.after.peak100ms, c.after.peak1s
+	}
+	c.compare(x)
+}
+
+// toldToWait reports that the client knew of an instant it should have waited for. Instants that have passed
+// are dropped, and the latest of them is when the door opened.
+func (c *conduct) toldToWait(x *exchange) bool {
+	early := false
+	c.tells = slices.DeleteFunc(c.tells, func(t tell) bool {
+		if !x.now.Before(t.until) {
+			c.reopen(t.until)
+			return true
+		}
+		early = early || (x.sent > t.delivered && !x.now.Before(t.binds))
+		return false
+	})
+	return early
+}
+
+// compare looks for repeats among the client's latest deeds.
+func (c *conduct) compare(x *exchange) {
+	safe := x.request.Method != http.MethodPost && x.request.Method != http.MethodPatch
+	if safe && x.seen.IdempotencyKey == "" {
+		return
+	}
+	d := deed{body: x.digest(), key: x.seen.IdempotencyKey, failed: x.seen.failed(), effect: x.effect}
+	d.print = hashInt(digest(x.client, x.seen.Method, x.seen.Path, x.seen.Query), d.body)
+	repeat, mismatch, duplicate := false, false, false
+	for _, old := range c.deeds {
+		same := old.print == d.print
+		repeat = repeat || same && old.failed && d.key == "" && !safe
+		duplicate = duplicate || same && old.failed && old.effect && d.effect
+		mismatch = mismatch || d.key != "" && old.key == d.key && old.body != d.body
+	}
+	c.UnsafeRepeats += count(repeat)
+	c.Duplicates += count(duplicate)
+	c.Mismatches += count(mismatch)
+	if len(c.deeds) >= maxDeeds {
+		c.deeds = slices.Delete(c.deeds, 0, 1)
+	}
+	c.deeds = append(c.deeds, d)
+}
+
+func count(happened bool) int {
+	if happened {
+		return 1
+	}
+	return 0
+}
+
+// delivered notes that the client has been told to wait.
+func (s *Server) delivered(x *exchange, a *answer, grace time.Duration) {
+	if a.until.IsZero() {
+		return
+	}
+	t := tell{a.until, s.clock.Add(1), time.Now().Add(grace)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range [...]*conduct{s.callers.of(x.client), &s.callers.all} {
+		if len(c.tells) >= maxTells {
+			c.tells = slices.Delete(c.tells, 0, 1)
+		}
+		c.tells = append(c.tells, t)
+	}
+}
+
+// follow counts a response body in memory: open until it is closed, and unread if closed before its end.
+func (s *Server) follow(client string) (done func(read bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := [...]*conduct{s.callers.of(client), &s.callers.all}
+	for _, c := range rows {
+		c.Unclosed++
+	}
+	return func(read bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range rows {
+			c.Unclosed--
+			c.Unread += count(!read)
+		}
+	}
+}
+
+// connKey marks a connection's context.
+type connKey struct{}
+
+// connSeen says which client a connection has been counted for.
+type connSeen struct{ client string }
+
+// withConn is the http.Server's ConnContext.
+func withConn(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, &connSeen{})
+}
+
+// connected counts the connections that a client has used.
+func (s *Server) connected(x *exchange) {
+	seen, ok := x.request.Context().Value(connKey{}).(*connSeen)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen.client == x.client {
+		return
+	}
+	seen.client = x.client
+	s.callers.of(x.client).Connections++
+	s.callers.all.Connections++
+}

@@ -1,0 +1,53 @@
+package httptest
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// Chance is a [Reply] that strikes at random: P of the requests that no script is for. The draw depends on
+// [Config.Seed], the caller and how many requests that caller has sent, so that a run can be repeated.
+// The chances of a server exclude each other: their P add up to at most 1. The reply's Count is ignored.
+type Chance struct {
+	P     float64
+	Reply Reply
+}
+
+func checkChances(chances []Chance) error {
+	sum := 0.0
+	for i, c := range chances {
+		if !(c.P >= 0 && c.P <= 1) { // NaN too
+			return &ConfigError{fmt.Sprintf("Chances[%d].P", i), "must be between 0 and 1"}
+		}
+		if !c.Reply.meaningful() {
+			return &ConfigError{fmt.Sprintf("Chances[%d].Reply", i), "must have a Status, a Fault or a Delay"}
+		}
+		sum += c.P
+	}
+	if sum > 1+1e-9 {
+		return &ConfigError{"Chances", "the probabilities add up to more than 1"}
+	}
+	return nil
+}
+
+// draw decides whether a chance strikes this request.
+func (s *Server) draw(x *exchange) (Reply, bool) {
+	if len(s.config.Chances) == 0 || x.class == Health {
+		return Reply{}, false
+	}
+	s.mu.Lock()
+	nth := s.callers.of(x.client).draws
+	s.callers.of(x.client).draws++
+	s.mu.Unlock()
+	u := rand.New(rand.NewPCG(s.config.Seed^digest(x.client), nth)).Float64()
+	for _, c := range s.config.Chances {
+		if u -= c.P; u >= 0 {
+			continue
+		}
+		if c.Reply.Match == nil || c.Reply.Match(x.request) {
+			return c.Reply, true
+		}
+		return Reply{}, false
+	}
+	return Reply{}, false
+}

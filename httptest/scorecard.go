@@ -1,0 +1,139 @@
+package httptest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+)
+
+// Manners are the counts of one client, as the server saw them.
+type Manners struct {
+	Client   string // Caller.Key
+	Requests int
+	Refusals int // answered 429, or refused by a limit in another way
+	Failures int // answered 5xx
+
+	// Early counts requests that came before an instant which the client had been told to wait for. Those that
+	// were under way when the answer reached it do not count.
+	Early int
+	// UnsafeRepeats counts POST and PATCH requests without an Idempotency-Key that repeat one that had failed.
+	UnsafeRepeats int
+	// Duplicates counts effects that happened twice because the answer to the first had been lost.
+	Duplicates int
+	// Mismatches counts requests that carry a known Idempotency-Key with another body.
+	Mismatches int
+
+	Peak100ms    int // most requests in a tenth of a second
+	PeakSecond   int // most requests in a second
+	Reopen100ms  int // the same within the second after a told instant or an outage had passed
+	ReopenSecond int
+
+	Connections int // over a real wire: connections opened
+	Unclosed    int // in memory: response bodies that are open now
+	Unread      int // in memory: response bodies closed before their end
+}
+
+// Scorecard is what a server saw of its clients. It is a copy: it does not change any more.
+type Scorecard struct {
+	Clients []Manners // by name
+	All     Manners   // all clients together, called "all"
+}
+
+// Scorecard returns the counts so far.
+func (s *Server) Scorecard() Scorecard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	card := Scorecard{All: s.callers.all.Manners}
+	card.All.Client = "all"
+	for _, client := range slices.Sorted(maps.Keys(s.callers.byKey)) {
+		m := s.callers.byKey[client].Manners
+		m.Client = client
+		card.Clients = append(card.Clients, m)
+	}
+	return card
+}
+
+// String is a table for people, one row per client.
+func (c Scorecard) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "client\trequests\trefused\tfailed\tearly\trepeats\tduplicates\tmismatches\tpeak/100ms\tpeak/s\treopen/100ms\treopen/s\tunclosed\tverdict\t")
+	rows := c.Clients
+	if len(rows) != 1 {
+		rows = append(slices.Clone(rows), c.All)
+	}
+	for _, m := range rows {
+		verdict := "polite"
+		if len(m.Offences(Tolerance{})) > 0 {
+			verdict = "rude"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", m.Client, m.Requests, m.Refusals, m.Failures, m.Early,
+			m.UnsafeRepeats, m.Duplicates, m.Mismatches, m.Peak100ms, m.PeakSecond, m.Reopen100ms, m.ReopenSecond, m.Unclosed, verdict)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+// Tolerance says how much is forgiven. The zero Tolerance is the one that [RequireWellBehaved] uses.
+type Tolerance struct {
+	// Refusals is how many of 100 requests may be refused; 0 = 5, negative = none.
+	// The first few of a client are always forgiven: nobody knows a limit before the first answer.
+	Refusals float64
+	// Reopen100ms bounds the requests in a tenth of a second after a told instant has passed; 0 = not judged.
+	Reopen100ms int
+}
+
+const (
+	forgivenShare    = 5 // of 100 requests
+	forgivenRefusals = 3
+)
+
+// Offences are the reasons, in words, why this client is not well behaved; none = it is.
+func (m Manners) Offences(t Tolerance) []string {
+	var all []string
+	note := func(n int, what string) {
+		if n > 0 {
+			all = append(all, fmt.Sprintf("%s: %d %s", m.Client, n, what))
+		}
+	}
+	note(m.Early, "requests before the instant it had been told to wait for")
+	note(m.UnsafeRepeats, "repeats of unsafe requests without an Idempotency-Key")
+	note(m.Duplicates, "effects that happened twice")
+	note(m.Mismatches, "requests that reuse an Idempotency-Key with another body")
+	note(m.Unclosed, "response bodies that were never closed")
+	share, free := t.Refusals, forgivenRefusals
+	if share == 0 {
+		share = forgivenShare
+	} else if share < 0 {
+		share, free = 0, 0
+	}
+	if m.Refusals > free && float64(m.Refusals) > share/100*float64(m.Requests) {
+		note(m.Refusals, fmt.Sprintf("refusals in %d requests", m.Requests))
+	}
+	if t.Reopen100ms > 0 && m.Reopen100ms > t.Reopen100ms {
+		note(m.Reopen100ms, "requests in a tenth of a second after a wait was over")
+	}
+	return all
+}
+
+// Offences are those of all clients together.
+func (c Scorecard) Offences(t Tolerance) []string {
+	var all []string
+	for _, m := range c.Clients {
+		all = append(all, m.Offences(t)...)
+	}
+	return all
+}
+
+// RequireWellBehaved fails the test at once, with the reasons and the table, if a client of this server
+// misbehaved. Call it when the work is done and every response body closed.
+func RequireWellBehaved(t testing.TB, server *Server) {
+	t.Helper()
+	card := server.Scorecard()
+	if offences := card.Offences(Tolerance{}); len(offences) > 0 {
+		t.Fatalf("clients misbehaved:\n  %s\n%s", strings.Join(offences, "\n  "), card)
+	}
+}
