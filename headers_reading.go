@@ -171,6 +171,10 @@ func (g fieldGroup) values(role headerRole) []string {
 // quota hands a group to the readers of the shapes that it holds.
 func (r *reading) quota(t *tally, g fieldGroup) {
 	base := r.base(g)
+	if g.values(roleFractionUsed) != nil || g.values(roleVerdict) != nil {
+		r.fraction(t, base, g)
+		return
+	}
 	var stated bool
 	for i := range g {
 		m := &g[i]
@@ -199,8 +203,6 @@ func (r *reading) quota(t *tally, g fieldGroup) {
 			r.categories(t, base, m.values)
 		case rolePercentJSON:
 			r.percentJSON(t, base, m.values)
-		case roleFractionUsed, roleVerdict:
-			r.fraction(t, base, g)
 		}
 	}
 }
