@@ -1,0 +1,422 @@
+package polite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// attempt is one sending of a call's request. It is the context of that
+// request while it is under way, and the body of its response.
+type attempt struct {
+	call *call
+	ctx  context.Context // derived from the caller's; ends with the attempt
+	over atomic.Bool     // the attempt has ended: the context is the caller's again
+
+	mu   sync.Mutex
+	wire *wire // nil when the attempt is over
+
+	resp     *http.Response
+	err      error
+	body     io.ReadCloser // of the response, as the base gave it
+	buffered bool          // a Fetch has read it
+	phase    phase         // how far the attempt came
+
+	verdict Verdict
+	retryAt time.Time     // the earliest next attempt
+	asked   time.Duration // how long the server asked to wait; 0 if it did not
+	stop    Reason        // why there is no further attempt
+	cause   error         // the local error behind stop, if any
+}
+
+// wire is what an attempt needs from net/http and the clock: it counts the
+// connections that the attempt was given and ends it when time is up. Wires
+// are used again and again, because their timers and hooks are costly to make.
+type wire struct {
+	timer  *time.Timer
+	armed  bool
+	fired  bool // the timer's function has run, or is about to
+	cancel context.CancelCauseFunc
+	after  time.Duration // what the timer was last set to
+	trace  httptrace.ClientTrace
+
+	asked   atomic.Int32 // connections asked for
+	conns   atomic.Int32 // connections got
+	written atomic.Int32 // request headers written
+}
+
+// wirePool is a pool of wires. It belongs to one Transport, so that timers do
+// not wander between synctest bubbles.
+type wirePool struct{ pool sync.Pool }
+
+func (p *wirePool) get() *wire {
+	if w, ok := p.pool.Get().(*wire); ok {
+		return w
+	}
+	w := new(wire)
+	w.trace = httptrace.ClientTrace{
+		GetConn:      func(string) { w.asked.Add(1) },
+		GotConn:      func(httptrace.GotConnInfo) { w.conns.Add(1) },
+		WroteHeaders: func() { w.written.Add(1) },
+	}
+	return w
+}
+
+// put takes a wire back if nothing can touch it any more: its timer has not
+// fired, and each connection has seen its request written, so that no hook is
+// still to come.
+func (p *wirePool) put(w *wire) {
+	got := w.conns.Load()
+	if w.fired || w.armed || got != w.asked.Load() || got != w.written.Load() {
+		return
+	}
+	w.asked.Store(0)
+	w.conns.Store(0)
+	w.written.Store(0)
+	w.cancel = nil
+	p.pool.Put(w)
+}
+
+// limit bounds the time until the next unlimit.
+func (w *wire) limit(d time.Duration) {
+	w.after, w.armed = d, true
+	if w.timer == nil {
+		w.timer = time.AfterFunc(d, func() { w.cancel(&AttemptTimeoutError{After: w.after}) })
+		return
+	}
+	w.timer.Reset(d)
+}
+
+func (w *wire) unlimit() {
+	if w.armed && !w.timer.Stop() {
+		w.fired = true
+	}
+	w.armed = false
+}
+
+type attemptKey struct{}
+
+// traceContextKey is the key under which net/http looks for a ClientTrace,
+// learned by listening, so that an attempt can answer it without a context of
+// its own. Nil, should it ever not be found, leads to httptrace.WithClientTrace.
+var traceContextKey = func() (key any) {
+	httptrace.WithClientTrace(listener{context.Background(), &key}, new(httptrace.ClientTrace))
+	return key
+}()
+
+type listener struct {
+	context.Context
+	heard *any
+}
+
+func (l listener) Value(key any) any {
+	if *l.heard == nil {
+		*l.heard = key
+	}
+	return nil
+}
+
+// Deadline, Done, Err and Value make the attempt the context of its request.
+func (a *attempt) Deadline() (time.Time, bool) { return a.call.ctx.Deadline() }
+
+// Done is closed when the attempt is cancelled.
+func (a *attempt) Done() <-chan struct{} { return a.current().Done() }
+
+// Err says why Done is closed.
+func (a *attempt) Err() error { return a.current().Err() }
+
+// Value finds the attempt itself, its hooks, and all values of the caller.
+func (a *attempt) Value(key any) any {
+	switch key {
+	case attemptKey{}:
+		return a
+	case traceContextKey:
+		if key != nil && a.call.ctx.Value(key) == nil {
+			return a.hooks()
+		}
+	}
+	return a.current().Value(key)
+}
+
+// hooks returns the attempt's hooks while it is under way, else nil.
+func (a *attempt) hooks() any {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wire == nil {
+		return nil
+	}
+	return &a.wire.trace
+}
+
+func (a *attempt) current() context.Context {
+	if a.over.Load() {
+		return a.call.ctx
+	}
+	return a.ctx
+}
+
+// nested reports whether the request is an attempt of another Transport.
+func nested(ctx context.Context) bool { return ctx.Value(attemptKey{}) != nil }
+
+// attemptOf returns the attempt that brought the response, nil if polite did
+// not.
+func attemptOf(resp *http.Response) *attempt {
+	if resp == nil || resp.Request == nil {
+		return nil
+	}
+	a, _ := resp.Request.Context().Value(attemptKey{}).(*attempt)
+	return a
+}
+
+// Attempts returns how many requests were sent for a response: 1 if the first
+// attempt brought it, more after retries and after net/http's own repetitions
+// on connections that had died; 0 if the response is not from polite.
+func Attempts(resp *http.Response) int {
+	if a := attemptOf(resp); a != nil {
+		return a.call.attempts
+	}
+	return 0
+}
+
+// send makes one attempt, up to the response headers, or to the end of the
+// body in a Fetch.
+func (c *call) send() *attempt {
+	a := &c.first
+	if c.attempts > 0 {
+		a = new(attempt)
+	}
+	c.current = a
+	a.call, a.wire = c, c.t.wires.get()
+	a.ctx, a.wire.cancel = context.WithCancelCause(c.ctx)
+	req, err := c.request(a)
+	if err != nil {
+		c.attempts++
+		a.err, a.phase = err, notSent
+		return a
+	}
+	a.bound(c.attemptTime())
+	a.resp, a.err = c.t.base.RoundTrip(req)
+	a.unbound()
+	c.attempts += max(1, int(a.wire.conns.Load()))
+	if a.err == nil && a.resp == nil {
+		a.err = errors.New("polite: the base transport returned neither a response nor an error")
+	}
+	a.phase = a.reached()
+	if a.err == nil {
+		a.receive(req)
+	}
+	if a.err != nil {
+		a.explain()
+	}
+	c.reached = c.reached || a.phase != notSent
+	return a
+}
+
+// request is the request of one attempt: the caller's, with the attempt's
+// context and a body of its own.
+func (c *call) request(a *attempt) (*http.Request, error) {
+	req := c.req.WithContext(c.traced(a))
+	var err error
+	if req.Body, err = c.body.next(c.attempts == 0); err != nil {
+		return nil, &bodyReadError{err}
+	}
+	if c.key != "" && c.req.Header.Get(headerIdempotencyKey) == "" {
+		req.Header = c.req.Header.Clone()
+		if req.Header == nil {
+			req.Header = make(http.Header)
+		}
+		req.Header.Set(headerIdempotencyKey, c.key)
+	}
+	return req, nil
+}
+
+// traced is the attempt as a context that net/http finds its hooks in, beside
+// the caller's own hooks if there are any.
+func (c *call) traced(a *attempt) context.Context {
+	if traceContextKey != nil && c.ctx.Value(traceContextKey) == nil {
+		return a
+	}
+	hooks := a.wire.trace
+	return httptrace.WithClientTrace(a, &hooks)
+}
+
+// attemptTime is how long an attempt may take to its response headers.
+func (c *call) attemptTime() time.Duration {
+	d := c.set.AttemptTimeout
+	if c.deadline.IsZero() {
+		return d
+	}
+	if left := max(0, time.Until(c.deadline)); d < 0 || left < d {
+		return left
+	}
+	return d
+}
+
+// bound ends the attempt after d, unless unbound is called before; a negative
+// d never does.
+func (a *attempt) bound(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wire != nil && d >= 0 {
+		a.wire.limit(d)
+	}
+}
+
+func (a *attempt) unbound() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wire != nil {
+		a.wire.unlimit()
+	}
+}
+
+// timedOut reports whether the attempt was ended by its own timer.
+func (a *attempt) timedOut(timeout **AttemptTimeoutError) bool {
+	return errors.As(context.Cause(a.ctx), timeout)
+}
+
+// receive takes the response over: its body becomes the attempt's, and a Fetch
+// reads it at once.
+func (a *attempt) receive(req *http.Request) {
+	resp := a.resp
+	if resp.Request == nil {
+		resp.Request = req
+	}
+	a.body = resp.Body
+	if a.body == nil {
+		a.body = http.NoBody
+	}
+	resp.Body = a.reader()
+	c := a.call
+	if !c.fetches || resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return
+	}
+	body, err := readAll(resp.Body, resp.ContentLength)
+	if err == nil && c.fetch != nil {
+		if err = c.fetch(resp, body); err != nil && !endMarked(resp) {
+			err = &net.OpError{Op: "read", Err: io.ErrUnexpectedEOF} // it may have been cut
+		} else if err != nil {
+			err = &decodeError{err}
+		}
+	}
+	a.body.Close()
+	if err != nil {
+		a.err, a.resp = err, nil
+		return
+	}
+	a.buffered = true
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+// endMarked reports whether a body that was cut would have been noticed.
+func endMarked(resp *http.Response) bool {
+	return resp.ContentLength >= 0 || resp.ProtoMajor > 1 || resp.Uncompressed ||
+		len(resp.TransferEncoding) > 0
+}
+
+// explain puts the cause in the place of the symptom: the time-out of the
+// attempt where the base saw a cancellation, the error of the request's body
+// where it saw a failed write.
+func (a *attempt) explain() {
+	var timeout *AttemptTimeoutError
+	switch {
+	case a.timedOut(&timeout):
+		a.err = timeout
+	case a.call.ctx.Err() != nil:
+	default:
+		if err := a.call.body.failure(); err != nil {
+			a.err = &bodyReadError{err}
+		}
+	}
+}
+
+// reached is how far the attempt came. That nothing was sent has to be proved:
+// by net/http, which asked for a connection and got none or did not begin to
+// write, or by an error of dialling.
+func (a *attempt) reached() phase {
+	var op *net.OpError
+	switch {
+	case a.err == nil:
+		return answered
+	case a.wire.written.Load() > 0:
+		return sent
+	case a.wire.asked.Load() > 0, errors.As(a.err, &op) && op.Op == "dial", errors.As(a.err, new(*net.DNSError)):
+		return notSent
+	}
+	return sent
+}
+
+func (a *attempt) status() int {
+	if a.resp == nil {
+		return 0
+	}
+	return a.resp.StatusCode
+}
+
+// failure is the attempt's result as an error.
+func (a *attempt) failure() error {
+	if a.err != nil {
+		return a.err
+	}
+	e := &ResponseError{StatusCode: a.resp.StatusCode, Method: or(a.call.req.Method, http.MethodGet), URL: redacted(a.call.req.URL),
+		Attempts: a.call.attempts, RetryAfter: a.asked, TraceID: a.resp.Header.Get("Aroma-Traca-Id")}
+	return e
+}
+
+// Drains of answers that are not handed over end after so many bytes and so
+// much time; a longer one costs the connection.
+const (
+	drainBytes = 256 << 10
+	drainTime  = 200 * time.Millisecond
+)
+
+// discard reads what remains of an answer that is not handed over, so that its
+// connection can be used again, and ends the attempt.
+func (a *attempt) discard() {
+	if a.resp != nil && !a.buffered {
+		a.bound(drainTime)
+		io.CopyN(io.Discard, a.body, drainBytes)
+	}
+	a.abandon()
+}
+
+// abandon ends an attempt whose answer nobody gets.
+func (a *attempt) abandon() {
+	if a.body != nil {
+		a.body.Close()
+	}
+	a.finish()
+}
+
+// handOver gives the response to the caller. The attempt ends with its body.
+func (a *attempt) handOver() *http.Response {
+	if a.buffered || a.body == http.NoBody {
+		a.finish()
+	}
+	return a.resp
+}
+
+// finish ends the attempt: its context, its place in flight, its wire.
+func (a *attempt) finish() {
+	a.mu.Lock()
+	w := a.wire
+	a.wire = nil
+	if w != nil {
+		w.unlimit()
+		a.over.Store(true)
+	}
+	a.mu.Unlock()
+	if w == nil {
+		return // it has ended before
+	}
+	w.cancel(nil)
+	a.call.host.vacate()
+	a.call.t.wires.put(w)
+}

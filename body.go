@@ -1,0 +1,206 @@
+package polite
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// maxBuffer is how much of a request body without GetBody is kept in memory so
+// that it can be sent again.
+const maxBuffer = 1 << 20
+
+// requestBody gives each attempt a body of its own. The caller's Body serves
+// the first attempt; later ones come from GetBody or from a copy in memory.
+// Without either, the body can be sent again only while nobody has read it.
+type requestBody struct {
+	orig  *callerBody // nil: there is no body
+	again func() (io.ReadCloser, error)
+	err   atomic.Pointer[error] // the first error of the caller's own reader
+}
+
+// callerBodyOf returns the request's body, nil if it has none.
+func callerBodyOf(req *http.Request) *callerBody {
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil
+	}
+	return &callerBody{ReadCloser: req.Body}
+}
+
+// keep reads a body that has no GetBody into memory, so that it can be sent
+// again. One that is longer than maxBuffer is sent once only.
+func (b *requestBody) keep() {
+	if b.again != nil || b.orig == nil {
+		return
+	}
+	head, err := io.ReadAll(io.LimitReader(b.orig.ReadCloser, maxBuffer+1))
+	b.orig.head = head
+	switch {
+	case err != nil:
+		b.orig.failed = err
+	case len(head) <= maxBuffer:
+		b.orig.failed = io.EOF
+		b.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(head)), nil }
+	}
+}
+
+// next returns the body of the next attempt.
+func (b *requestBody) next(first bool) (io.ReadCloser, error) {
+	switch {
+	case b.orig == nil:
+		return http.NoBody, nil
+	case first || b.again == nil:
+		b.orig.hand()
+		return &sentBody{of: b, rc: b.orig}, nil
+	}
+	rc, err := b.again()
+	if err != nil {
+		return nil, err
+	}
+	return &sentBody{of: b, rc: rc}, nil
+}
+
+// replayable reports whether next can give the same bytes once more.
+func (b *requestBody) replayable() bool {
+	return b.orig == nil || b.again != nil || b.orig.untouched()
+}
+
+// failure returns the error that the caller's own reader has met, if any.
+func (b *requestBody) failure() error {
+	if err := b.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// end closes the caller's body if the base transport has not and will not.
+func (b *requestBody) end() {
+	if b.orig != nil {
+		b.orig.end()
+	}
+}
+
+// callerBody is the caller's body. An attempt that closes it without having
+// read from it leaves it open for the next one, until the call ends.
+type callerBody struct {
+	io.ReadCloser
+	head   []byte // read ahead
+	failed error  // what the reading ahead ended with
+
+	mu     sync.Mutex
+	read   bool
+	handed bool // to the base transport, which has not closed it yet
+	ended  bool // no further attempt comes
+	closed bool
+}
+
+func (b *callerBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	b.read = true
+	closed := b.closed
+	b.mu.Unlock()
+	switch {
+	case closed:
+		return 0, http.ErrBodyReadAfterClose
+	case len(b.head) > 0:
+		n := copy(p, b.head)
+		b.head = b.head[n:]
+		return n, nil
+	case b.failed != nil:
+		return 0, b.failed
+	}
+	return b.ReadCloser.Read(p)
+}
+
+// Close is the base transport's.
+func (b *callerBody) Close() error {
+	b.mu.Lock()
+	b.handed = false
+	final := (b.read || b.ended) && !b.closed
+	b.closed = b.closed || final
+	b.mu.Unlock()
+	if final {
+		return b.ReadCloser.Close()
+	}
+	return nil
+}
+
+// end closes the body unless the base transport still holds it.
+func (b *callerBody) end() {
+	b.mu.Lock()
+	b.ended = true
+	final := !b.handed && !b.closed
+	b.closed = b.closed || final
+	b.mu.Unlock()
+	if final {
+		b.ReadCloser.Close()
+	}
+}
+
+func (b *callerBody) untouched() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.read && !b.handed && !b.closed
+}
+
+func (b *callerBody) hand() {
+	b.mu.Lock()
+	b.handed = true
+	b.mu.Unlock()
+}
+
+// sentBody is the body of one attempt. It notes errors of the caller's reader,
+// which are not the server's fault.
+type sentBody struct {
+	of *requestBody
+	rc io.ReadCloser
+}
+
+func (s *sentBody) Read(p []byte) (int, error) {
+	n, err := s.rc.Read(p)
+	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+		s.of.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+func (s *sentBody) Close() error { return s.rc.Close() }
+
+// responseBody is the body of a response that is handed over. The attempt ends
+// when the body does: at its end, at an error, or when it is closed. Each read
+// is bounded in time.
+type responseBody struct{ *attempt }
+
+// reader is the attempt as its response's body.
+func (a *attempt) reader() io.ReadCloser {
+	if w, ok := a.body.(io.Writer); ok { // 101 Switching Protocols
+		return struct {
+			responseBody
+			io.Writer
+		}{responseBody{a}, w}
+	}
+	return responseBody{a}
+}
+
+func (b responseBody) Read(p []byte) (int, error) {
+	b.bound(b.call.set.AttemptTimeout)
+	n, err := b.body.Read(p)
+	b.unbound()
+	if err != nil {
+		var timeout *AttemptTimeoutError
+		if err != io.EOF && b.timedOut(&timeout) {
+			err = timeout
+		}
+		b.finish()
+	}
+	return n, err
+}
+
+func (b responseBody) Close() error {
+	err := b.body.Close()
+	b.finish()
+	return err
+}

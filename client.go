@@ -1,0 +1,162 @@
+package polite
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+)
+
+// Options configures a Client or a Transport: one small struct per stage. The
+// zero Options, and a nil *Options, are a well-behaved client with the
+// documented defaults. Options are copied when a Transport is made; changing
+// them later has no effect.
+//
+// In every stage 0 means the documented default, a negative number means off
+// or unlimited, and Disable switches the whole stage off.
+type Options struct {
+	// Base sends the requests. Nil means a private copy of
+	// http.DefaultTransport that keeps enough idle connections per host for
+	// many goroutines. A Base that is itself a polite Transport makes a single
+	// attempt, so that two layers do not multiply.
+	Base http.RoundTripper
+
+	Retry      RetryOptions      // what is repeated, how often, and after what delay
+	Limit      LimitOptions      // the client's own limits per host
+	Preemptive PreemptiveOptions // slowing down before the server's limit
+	Breaker    BreakerOptions    // the circuit breaker per host
+
+	// QuotaKey names the quota that a request counts against, where one host
+	// has several ("search", "core"). Requests with different keys share the
+	// host's circuit breaker, retry budget and limits without a Key, and have
+	// a gate and a quota ledger each. Nil, or the empty key, means the one
+	// quota of the host. At most 64 keys per host are told apart; further
+	// ones count as the empty key. It must be safe for concurrent use.
+	QuotaKey func(*http.Request) string
+
+	// Cost is how many units of the limit a request uses, for the client's own
+	// limits and for the server's. Nil, zero and negative results mean 1. It
+	// must be safe for concurrent use.
+	Cost func(*http.Request) int
+
+	// Dialects are additional ways of speaking about limits in response
+	// headers, tried before the built-in ones.
+	Dialects []Dialect
+
+	// Classify judges the outcome of each attempt; nil means DefaultClassify.
+	// Exactly one of resp and err is nil. It may look at the response's body
+	// with PeekBody and must not close it. It must be safe for concurrent use.
+	Classify func(resp *http.Response, err error) Verdict
+
+	// MaxHosts bounds how many hosts are remembered at once: 0 means 1,024,
+	// negative means unlimited. The host that was used least recently is
+	// forgotten first; calls to it under way go on undisturbed.
+	MaxHosts int
+
+	// Trace observes every call of this Transport; see WithTrace for one call.
+	Trace *Trace
+}
+
+// Client is an HTTP client that behaves well towards rate-limited servers. It
+// is a thin face over an http.Client whose Transport is a *Transport. Make one
+// with New and share it: a Client is safe for concurrent use, and what it
+// learned about a host serves all goroutines. It starts no goroutine and needs
+// no closing. Most callers want Do, or Fetch to read a whole body.
+type Client struct {
+	http      *http.Client
+	transport *Transport
+}
+
+// New returns a Client with the given options; nil means the defaults.
+func New(opts *Options) *Client {
+	t := NewTransport(opts)
+	return &Client{http: &http.Client{Transport: t}, transport: t}
+}
+
+// HTTPClient returns the underlying http.Client, for SDKs that accept one and
+// for settings such as Jar or CheckRedirect (to be made before the first use).
+// Its Timeout may stay zero: RetryOptions bounds every call.
+func (c *Client) HTTPClient() *http.Client { return c.http }
+
+// Transport returns the Transport below the client.
+func (c *Client) Transport() *Transport { return c.transport }
+
+// CloseIdleConnections closes the idle connections of the base transport, if
+// it has such a method.
+func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+
+// Do sends the request as http.Client.Do does, with all stages. A response
+// that arrived is returned whatever its status, its body unread, for the
+// caller to close; CheckResponse turns its status into an error. Without a
+// response the error is a *url.Error around a *RetryError, *WaitError,
+// *CircuitOpenError or the context's error.
+func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
+
+// Get sends a GET request to the URL; see Do.
+func (c *Client) Get(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.http.Do(req)
+}
+
+// MaxFetch is the largest body, after decompression, that Fetch reads into
+// memory; a larger one ends the call with a *BodyTooLargeError.
+const MaxFetch = 64 << 20
+
+// Fetch sends the request and reads the whole body inside the attempt, so that
+// a body that stalls, is reset or is cut short is retried like any other
+// failure of the connection; a short body never comes back without an error.
+//
+// For a 2xx status decode (which may be nil) is given the response and its
+// body; its error ends the call as it is, except that a body whose end the
+// server did not mark (HTTP/1 until close) may have been cut, so there it is
+// treated as a failed connection. Decode may run once per attempt and should
+// fill a fresh value each time; JSON returns one that does.
+//
+// The response's body is already read: closing it is harmless and not needed,
+// and it can be read again from memory. A status outside 2xx comes back as the
+// response together with a *ResponseError. Redirects are followed as by Do.
+// Bodies above MaxFetch end the call with a *BodyTooLargeError.
+func (c *Client) Fetch(req *http.Request, decode func(resp *http.Response, body []byte) error) (*http.Response, error) {
+	ctx := context.WithValue(req.Context(), fetchKey{}, fetcher(decode))
+	resp, err := c.http.Do(req.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return resp, CheckResponse(resp)
+}
+
+// JSON returns a decode function for Fetch that stores the body, which must be
+// one JSON value, in *v: v is set to its zero value first, so that nothing of
+// an earlier attempt remains.
+func JSON[T any](v *T) func(*http.Response, []byte) error {
+	return func(_ *http.Response, body []byte) error {
+		var fresh T
+		if err := json.Unmarshal(body, &fresh); err != nil {
+			return err
+		}
+		*v = fresh
+		return nil
+	}
+}
+
+// fetchKey is the context key under which Fetch hands its decode function to
+// the attempt, below redirects and cookies.
+type fetchKey struct{}
+
+// fetcher is the decode function of a Fetch.
+type fetcher func(*http.Response, []byte) error
+
+// readAll reads a body of at most MaxFetch bytes.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	if size > MaxFetch {
+		return nil, &BodyTooLargeError{Bound: MaxFetch}
+	}
+	body, err := io.ReadAll(io.LimitReader(r, MaxFetch+1))
+	if err == nil && len(body) > MaxFetch {
+		err = &BodyTooLargeError{Bound: MaxFetch}
+	}
+	return body, err
+}

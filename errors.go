@@ -1,0 +1,317 @@
+package polite
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CircuitOpenError says that nothing was sent because the circuit breaker of
+// the host is open. It holds nothing of the requests that opened it.
+type CircuitOpenError struct {
+	Host  string    // scheme://host:port
+	Until time.Time // when the next probe is let through; zero while one is under way
+}
+
+func (e *CircuitOpenError) Error() string {
+	if e.Until.IsZero() {
+		return fmt.Sprintf("polite: circuit breaker of %s is half-open and its probe is under way; not sent", e.Host)
+	}
+	return fmt.Sprintf("polite: circuit breaker of %s is open until %s; not sent", e.Host, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Timeout reports false: waiting longer was not tried.
+func (e *CircuitOpenError) Timeout() bool { return false }
+
+// WaitError says that a call ended because the wait before its next attempt
+// would pass a bound, or because too many requests wait already. The wait was
+// not begun, or was broken off when it grew. Where time was the bound,
+// errors.Is reports it as context.DeadlineExceeded.
+type WaitError struct {
+	Host     string    // scheme://host:port
+	Reason   Reason    // what would have to be waited for
+	Until    time.Time // the earliest end of the wait; zero if it is not known
+	Bound    string    // what it would pass: "MaxWait", "MaxElapsed", "deadline", "MaxWaiting", or "Rate.N" for a Cost that never fits
+	Attempts int       // attempts made before
+	Err      error     // the error of the last attempt, if any
+}
+
+func (e *WaitError) Error() string {
+	until := ""
+	if !e.Until.IsZero() {
+		until = " until " + e.Until.UTC().Format(time.RFC3339)
+	}
+	s := fmt.Sprintf("polite: %s: %s%s would pass %s; not sent", e.Host, e.Reason, until, e.Bound)
+	if e.Err != nil {
+		s += fmt.Sprintf(" again after %d attempts: %v", e.Attempts, e.Err)
+	}
+	return s
+}
+
+// Is reports whether target is context.DeadlineExceeded and time was the bound.
+func (e *WaitError) Is(target error) bool {
+	return target == context.DeadlineExceeded && e.Timeout()
+}
+
+// Unwrap returns the error of the last attempt, if any.
+func (e *WaitError) Unwrap() error { return e.Err }
+
+// Timeout reports whether time was the bound.
+func (e *WaitError) Timeout() bool { return e.Bound != boundWaiting && e.Bound != boundRate }
+
+const (
+	boundMaxWait  = "MaxWait"
+	boundElapsed  = "MaxElapsed"
+	boundDeadline = "deadline"
+	boundWaiting  = "MaxWaiting"
+	boundRate     = "Rate.N"
+)
+
+// RetryError says that the last attempt of a call failed without a response.
+type RetryError struct {
+	Host     string // scheme://host:port
+	Attempts int    // attempts made
+	Sent     bool   // whether any attempt may have reached the server
+	Reason   Reason // why there was no further attempt
+	Err      error  // the error of the last attempt
+}
+
+func (e *RetryError) Error() string {
+	reached := "nothing was sent"
+	if e.Sent {
+		reached = "the server may have received it"
+	}
+	attempts := "1 attempt"
+	if e.Attempts != 1 {
+		attempts = strconv.Itoa(e.Attempts) + " attempts"
+	}
+	return fmt.Sprintf("polite: %s: %s (%s; %s): %v", e.Host, attempts, e.Reason, reached, e.Err)
+}
+
+// Unwrap returns the error of the last attempt.
+func (e *RetryError) Unwrap() error { return e.Err }
+
+// Timeout reports whether the last attempt timed out.
+func (e *RetryError) Timeout() bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
+// AttemptTimeoutError says that one attempt had no response headers, or that
+// its body paused, for longer than RetryOptions.AttemptTimeout (or for what
+// was left of MaxElapsed). errors.Is reports it as context.DeadlineExceeded.
+type AttemptTimeoutError struct {
+	After time.Duration
+}
+
+func (e *AttemptTimeoutError) Error() string {
+	return fmt.Sprintf("polite: no answer from the server within %s", e.After)
+}
+
+// Is reports whether target is context.DeadlineExceeded.
+func (e *AttemptTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Timeout reports true.
+func (e *AttemptTimeoutError) Timeout() bool { return true }
+
+// BodyTooLargeError says that a response body is larger than Fetch reads.
+type BodyTooLargeError struct {
+	Bound int64 // bytes
+}
+
+func (e *BodyTooLargeError) Error() string {
+	return fmt.Sprintf("polite: response body larger than %d bytes", e.Bound)
+}
+
+// bodyReadError marks an error of the caller's own request body, for which the
+// server is not to blame.
+type bodyReadError struct{ err error }
+
+func (e *bodyReadError) Error() string { return "polite: reading the request body: " + e.err.Error() }
+func (e *bodyReadError) Unwrap() error { return e.err }
+
+// decodeError marks an error of the decode function of a Fetch, which another
+// attempt would meet again.
+type decodeError struct{ err error }
+
+func (e *decodeError) Error() string { return "polite: decoding the response: " + e.err.Error() }
+func (e *decodeError) Unwrap() error { return e.err }
+
+// isPermanent reports whether the connection failed in a way that a repetition
+// would only meet again.
+func isPermanent(err error) bool {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return dns.IsNotFound
+	}
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) && urlErr.Op == "parse" {
+		return true
+	}
+	return errors.As(err, new(*tls.CertificateVerificationError)) ||
+		errors.As(err, new(x509.UnknownAuthorityError)) ||
+		errors.As(err, new(x509.HostnameError)) ||
+		errors.As(err, new(x509.CertificateInvalidError)) ||
+		errors.As(err, new(tls.RecordHeaderError)) || // not TLS at all
+		strings.Contains(err.Error(), "unsupported protocol scheme") || // net/http has no type for it
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// ResponseError is a response whose status is not a success, as an error. See
+// CheckResponse.
+type ResponseError struct {
+	StatusCode int
+	Method     string
+	URL        string // without userinfo, query and fragment
+	Attempts   int    // attempts made
+	Reason     Reason // why there was no further attempt; 0 if polite did not send it
+
+	// RetryAfter is how long the server asked to wait, from when the response
+	// arrived; zero if it did not.
+	RetryAfter time.Duration
+
+	// Code, Message, Details and TraceID are what the body says, where it is
+	// in the shape {"error":{"codi","missatge","detalls","tracaId"}} (or code,
+	// message, details, traceId), or RFC 9457 problem details (type, title and
+	// detail). They are empty otherwise.
+	Code    string
+	Message string
+	Details json.RawMessage
+	TraceID string
+
+	// Cause is the local reason that kept polite from another attempt, if it
+	// was one: a *WaitError, for example.
+	Cause error
+}
+
+func (e *ResponseError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "polite: %s %s: %d %s", e.Method, e.URL, e.StatusCode, http.StatusText(e.StatusCode))
+	if e.Code != "" {
+		fmt.Fprintf(&b, ": %s", e.Code)
+	}
+	if e.Message != "" {
+		fmt.Fprintf(&b, ": %s", e.Message)
+	}
+	if e.TraceID != "" {
+		fmt.Fprintf(&b, " (trace %s)", e.TraceID)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, "; the server asked to wait %s", e.RetryAfter)
+	}
+	if e.Attempts > 1 {
+		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
+	}
+	if e.Reason == ReasonBudget {
+		fmt.Fprintf(&b, "; %s", e.Reason)
+	}
+	return b.String()
+}
+
+// Unwrap returns the local reason, if any.
+func (e *ResponseError) Unwrap() error { return e.Cause }
+
+// maxErrorBody bounds how much of an error body CheckResponse reads.
+const maxErrorBody = 64 << 10
+
+// CheckResponse returns nil for a 2xx response and a *ResponseError for any
+// other. It reads at most the first 64 KiB of the body for the error's fields
+// and leaves the body readable from its start; the caller still closes it.
+func CheckResponse(resp *http.Response) error {
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return nil
+	}
+	e := &ResponseError{StatusCode: resp.StatusCode}
+	if req := resp.Request; req != nil {
+		e.Method = or(req.Method, http.MethodGet)
+		e.URL = redacted(req.URL)
+	}
+	if a := attemptOf(resp); a != nil {
+		e.Attempts, e.Reason, e.RetryAfter, e.Cause = a.call.attempts, a.stop, a.asked, a.cause
+	}
+	e.TraceID = resp.Header.Get("Aroma-Traca-Id")
+	e.readBody(PeekBody(resp, maxErrorBody))
+	return e
+}
+
+// readBody fills the fields from a JSON body; any other body is left alone.
+func (e *ResponseError) readBody(body []byte) {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 || body[0] != '{' {
+		return
+	}
+	var wrapped struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &wrapped) == nil && bytes.HasPrefix(wrapped.Error, []byte("{")) {
+		body = wrapped.Error
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil {
+		return
+	}
+	text := func(names ...string) (s string) {
+		for _, name := range names {
+			if json.Unmarshal(fields[name], &s) == nil && s != "" {
+				return s
+			}
+		}
+		return ""
+	}
+	e.Code = text("codi", "code", "type")
+	e.Message = text("missatge", "message", "detail", "title")
+	e.TraceID = or(text("tracaId", "traceId", "trace_id"), e.TraceID)
+	e.Details = or2(fields["detalls"], fields["details"])
+}
+
+func or2(a, b json.RawMessage) json.RawMessage {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// PeekBody returns at most the first n bytes of the response's body and leaves
+// the body readable from its start. An error while reading is met again by
+// whoever reads the body. The peek takes as long as those bytes take to
+// arrive, bounded as every read of a body is.
+func PeekBody(resp *http.Response, n int) []byte {
+	if resp.Body == nil || resp.Body == http.NoBody || n <= 0 {
+		return nil
+	}
+	head, err := io.ReadAll(io.LimitReader(resp.Body, int64(n)))
+	rest := io.Reader(resp.Body)
+	if err != nil {
+		rest = failingReader{err}
+	}
+	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(head), rest), Closer: resp.Body}
+	return head
+}
+
+type peekedBody struct {
+	io.Reader
+	io.Closer
+}
+
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+// redacted is the URL without what may be secret: userinfo, query, fragment.
+func redacted(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

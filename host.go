@@ -1,0 +1,399 @@
+package polite
+
+import (
+	"iter"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// hostKey identifies a host: scheme, name and port, in normal form.
+type hostKey struct{ scheme, host string }
+
+// hostKeyOf normalises as RFC 9110 section 4.2.3 does: names without case, the
+// default port left out.
+func hostKeyOf(u *url.URL) hostKey {
+	k := hostKey{strings.ToLower(u.Scheme), strings.ToLower(u.Host)}
+	switch k.scheme {
+	case "http":
+		k.host = strings.TrimSuffix(k.host, ":80")
+	case "https":
+		k.host = strings.TrimSuffix(k.host, ":443")
+	}
+	return k
+}
+
+func (k hostKey) String() string { return k.scheme + "://" + k.host }
+
+// hostTable is the bounded memory of hosts, the least recently used one
+// forgotten first. A forgotten state lives on in the calls that hold it; what
+// it learned is learned again.
+type hostTable struct {
+	opts *Options
+
+	mu    sync.Mutex
+	byKey map[hostKey]*hostState
+	edge  hostState // ring: edge.newer is the oldest, edge.older the newest
+}
+
+func newHostTable(o *Options) *hostTable {
+	t := &hostTable{opts: o, byKey: make(map[hostKey]*hostState)}
+	t.edge.older, t.edge.newer = &t.edge, &t.edge
+	return t
+}
+
+// of returns the state of the URL's host, new or remembered.
+func (t *hostTable) of(u *url.URL) *hostState {
+	key := hostKeyOf(u)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.byKey[key]
+	switch {
+	case h == nil:
+		h = newHostState(key, t.opts)
+		t.byKey[key] = h
+		if t.opts.MaxHosts > 0 && len(t.byKey) > t.opts.MaxHosts {
+			oldest := t.edge.newer
+			t.unlinkLocked(oldest)
+			delete(t.byKey, oldest.key)
+		}
+	case t.edge.older == h:
+		return h
+	default:
+		t.unlinkLocked(h)
+	}
+	h.older, h.newer = t.edge.older, &t.edge
+	h.older.newer, h.newer.older = h, h
+	return h
+}
+
+func (t *hostTable) unlinkLocked(h *hostState) {
+	h.older.newer, h.newer.older = h.newer, h.older
+}
+
+// snapshot returns the states remembered, most recently used first.
+func (t *hostTable) snapshot() []*hostState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*hostState
+	for h := t.edge.older; h != &t.edge; h = h.older {
+		all = append(all, h)
+	}
+	return all
+}
+
+// hostState is all that is remembered of one host. Whoever looks at it moves
+// it forward to the present; no goroutine tends it.
+type hostState struct {
+	key          hostKey
+	opts         *Options
+	older, newer *hostState // guarded by hostTable.mu
+
+	mu      sync.Mutex
+	lane    lane             // the requests with the empty quota key
+	lanes   map[string]*lane // the others, at most maxLanes
+	gate    gate             // closed by failures that affect everybody
+	meters  []meter          // the client's own rates
+	last    time.Time        // when the last request left
+	flying  int              // requests without an answer
+	slots   int              // requests in flight, bodies included
+	waiting int              // calls in line
+	began   uint64           // calls begun, which gives them their order
+	budget  budget
+	breaker *breaker // nil until the first failure
+}
+
+// maxLanes bounds the quota keys that one host tells apart; calls with further
+// keys share the lane of the empty key.
+const maxLanes = 64
+
+func newHostState(key hostKey, o *Options) *hostState {
+	return &hostState{key: key, opts: o, meters: newMeters(o.Limit.Rates)}
+}
+
+// ruling is the answer to a call that asks for admission: admitted, or what to
+// wait for and the earliest end of it (zero when it depends on others), or
+// refused for good.
+type ruling struct {
+	reason  Reason // 0: admitted
+	until   time.Time
+	refused error
+	first   bool // the call is the first in line: time alone may admit it
+}
+
+// add takes one stage's answer into the ruling; the latest instant prevails.
+func (r *ruling) add(now, at time.Time, reason Reason) {
+	switch {
+	case reason == 0 || !at.IsZero() && !at.After(now): // no objection
+	case at.After(r.until):
+		r.until, r.reason = at, reason
+	case r.reason == 0:
+		r.reason = reason
+	}
+}
+
+// admit lets the call depart if no stage objects. Otherwise the call stands in
+// line, and is woken when its ruling may have changed.
+func (h *hostState) admit(c *call, now time.Time) ruling {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.lane == nil {
+		h.began++
+		c.order, c.lane = h.began, h.laneLocked(c.set.QuotaKey)
+	}
+	r := h.ruleLocked(c, now)
+	switch {
+	case r.refused != nil:
+		h.leaveLocked(c)
+	case r.reason != 0:
+		r = h.enqueueLocked(c, r)
+	default:
+		h.leaveLocked(c)
+		h.departLocked(c, now)
+	}
+	return r
+}
+
+// ruleLocked asks every stage in turn.
+func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
+	if h.breaker != nil && h.breaker.blocked() {
+		return ruling{refused: &CircuitOpenError{Host: h.key.String(), Until: h.breaker.until(now)}}
+	}
+	l := c.lane
+	ahead := l.queue.before(c)
+	r := ruling{first: ahead == 0}
+	at, reason := h.gate.admit(now, h.last, h.flying)
+	r.add(now, at, reason)
+	at, reason = l.gate.admit(now, l.last, l.flight.n)
+	r.add(now, at, reason)
+	l.admit(&r, c, now, &h.opts.Preemptive)
+	for i := range h.meters {
+		m := &h.meters[i]
+		if !m.counts(c.set.QuotaKey) {
+			continue
+		}
+		delay, possible := m.delay(now, ahead, c.set.Cost)
+		if !possible {
+			return ruling{refused: &WaitError{Host: h.key.String(), Reason: ReasonRate, Bound: boundRate, Attempts: c.attempts}}
+		}
+		r.add(now, now.Add(delay), ReasonRate)
+	}
+	if limit := h.opts.Limit.MaxInFlight; limit > 0 && h.slots >= limit {
+		r.add(now, time.Time{}, ReasonInFlight)
+	}
+	if ahead > 0 {
+		r.add(now, time.Time{}, ReasonQueue)
+	}
+	if r.reason == 0 && h.breaker != nil { // the probe's slot is taken last, after all waits
+		permit, ok := h.breaker.allow()
+		if !ok {
+			return ruling{refused: &CircuitOpenError{Host: h.key.String(), Until: h.breaker.until(now)}}
+		}
+		c.permit = permit
+	}
+	return r
+}
+
+// enqueueLocked puts a call that has to wait into its lane's line.
+func (h *hostState) enqueueLocked(c *call, r ruling) ruling {
+	if c.queued {
+		return r
+	}
+	if limit := h.opts.Limit.MaxWaiting; limit >= 0 && h.waiting >= limit {
+		return ruling{refused: &WaitError{Host: h.key.String(), Reason: ReasonQueue, Until: r.until, Bound: boundWaiting, Attempts: c.attempts}}
+	}
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+	h.waiting++
+	c.queued = true
+	c.lane.queue.insert(c)
+	return r
+}
+
+// leaveLocked takes the call out of line; whoever stands behind it is next.
+func (h *hostState) leaveLocked(c *call) {
+	if !c.queued {
+		return
+	}
+	c.queued = false
+	h.waiting--
+	first := c.lane.queue.first == c
+	c.lane.queue.remove(c)
+	if first {
+		c.lane.queue.wakeFirst()
+	}
+}
+
+// leave takes a call that waits no longer out of line.
+func (h *hostState) leave(c *call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaveLocked(c)
+}
+
+// departLocked enters the call into all books: it is about to be sent.
+func (h *hostState) departLocked(c *call, now time.Time) {
+	for i := range h.meters {
+		if m := &h.meters[i]; m.counts(c.set.QuotaKey) {
+			m.take(now, c.set.Cost)
+		}
+	}
+	h.last = now
+	h.flying++
+	h.slots++
+	c.lane.depart(c, now)
+}
+
+// report is what an attempt has shown, for the host's books.
+type report struct {
+	now       time.Time
+	verdict   Verdict
+	signals   *signals  // nil without a response
+	uncounted bool      // the server cannot have counted it: never sent, or answered by a cache
+	until     time.Time // closes the gate, unless zero
+	asked     bool      // the server named that instant
+	latest    time.Time // the random lengthening ends here
+}
+
+// settle enters the end of an attempt into all books and wakes who may go.
+func (h *hostState) settle(c *call, r report) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flying--
+	c.lane.arrive(c, r)
+	h.recordLocked(c, r.verdict.Outcome)
+	switch {
+	case !r.until.IsZero() && r.verdict.Outcome == Throttled:
+		c.lane.gate.close(r.now, r.until, r.latest, r.asked)
+	case !r.until.IsZero():
+		h.gate.close(r.now, r.until, r.latest, r.asked)
+	case r.verdict.Outcome == OK:
+		h.budget.success(h.opts.Retry.BudgetRatio)
+		c.lane.gate.passed(r.now)
+		h.gate.passed(r.now)
+	}
+	if h.waiting == 0 {
+		return
+	}
+	if !r.until.IsZero() || h.breaker != nil && h.breaker.blocked() {
+		h.eachLaneLocked(func(l *lane) { l.queue.wakeAll() }) // those who cannot wait that long shall know now
+		return
+	}
+	h.eachLaneLocked(func(l *lane) { l.queue.wakeFirst() })
+}
+
+// recordLocked tells the breaker, which the first failure brings to life.
+func (h *hostState) recordLocked(c *call, o Outcome) {
+	if h.breaker == nil && o == Failed && !h.opts.Breaker.Disable {
+		h.breaker = newBreaker(&h.opts.Breaker)
+	}
+	permit := c.permit
+	c.permit = nil
+	if permit == nil && h.breaker != nil { // sent before the breaker was there
+		permit, _ = h.breaker.allow()
+	}
+	if permit != nil {
+		permit(o)
+	}
+}
+
+// vacate gives the place in flight back: the response's body has ended.
+func (h *hostState) vacate() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slots--
+	if h.opts.Limit.MaxInFlight > 0 && h.waiting > 0 {
+		h.eachLaneLocked(func(l *lane) { l.queue.wakeFirst() })
+	}
+}
+
+// grantRetry takes a token of the retry budget.
+func (h *hostState) grantRetry(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.budget.take(now, h.opts.Retry.BudgetRatio)
+}
+
+// gatedUntil is when the gates that hold the call open.
+func (h *hostState) gatedUntil(c *call) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return later(h.gate.until, c.lane.gate.until)
+}
+
+// breakerChanged returns a change of the breaker's state not yet published.
+func (h *hostState) breakerChanged(now time.Time) (e BreakerEvent, ok bool) {
+	h.mu.Lock()
+	b := h.breaker
+	h.mu.Unlock()
+	if b == nil {
+		return e, false
+	}
+	if e.From, e.To, ok = b.changed(); ok {
+		e.Host = h.key.String()
+		if e.To == BreakerOpen {
+			e.Until = b.until(now)
+		}
+	}
+	return e, ok
+}
+
+func (h *hostState) laneLocked(key string) *lane {
+	if key == "" {
+		return &h.lane
+	}
+	if l := h.lanes[key]; l != nil {
+		return l
+	}
+	if len(h.lanes) >= maxLanes {
+		return &h.lane
+	}
+	if h.lanes == nil {
+		h.lanes = make(map[string]*lane)
+	}
+	l := new(lane)
+	h.lanes[key] = l
+	return l
+}
+
+func (h *hostState) eachLaneLocked(f func(*lane)) {
+	f(&h.lane)
+	for _, l := range h.lanes {
+		f(l)
+	}
+}
+
+// HostStats is a moment's view of one host.
+type HostStats struct {
+	InFlight int          // requests under way, bodies included
+	Waiting  int          // calls that wait for admission
+	Breaker  BreakerState // BreakerClosed where there is none
+	ClosedTo time.Time    // end of the wait that the server asked everybody for; zero or past: open
+	Quotas   []Quota      // what was last understood of the quota with the empty key
+}
+
+func (h *hostState) stats() HostStats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := HostStats{InFlight: h.slots, Waiting: h.waiting, ClosedTo: later(h.gate.until, h.lane.gate.until)}
+	if h.breaker != nil {
+		s.Breaker = h.breaker.state()
+	}
+	for i := range h.lane.ledgers {
+		s.Quotas = append(s.Quotas, h.lane.ledgers[i].quota())
+	}
+	return s
+}
+
+// hosts yields a view of every host, most recently used first.
+func (t *hostTable) hosts() iter.Seq2[string, HostStats] {
+	return func(yield func(string, HostStats) bool) {
+		for _, h := range t.snapshot() {
+			if !yield(h.key.String(), h.stats()) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package polite
+
+import "time"
+
+// lane is one quota's road: who waits, who is under way, and what is known of
+// the quota. It is guarded by the host's mutex.
+type lane struct {
+	gate    gate
+	ledgers []ledger  // one per policy, at most maxQuotas
+	met     bool      // an answer has arrived
+	probe   *call     // the request that goes ahead while nothing is known
+	queue   callList  // who waits, in the order in which the calls began
+	flight  callList  // who has no answer yet, in the order of sending
+	total   int64     // units sent since the beginning
+	last    time.Time // when the last request left
+}
+
+// admit asks what is known of the quota.
+func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
+	if o.Disable {
+		return
+	}
+	for i := range l.ledgers {
+		l.ledgers[i].turn(now, l.total)
+	}
+	if l.probe != nil && l.unsure() {
+		r.add(now, l.probe.sentAt.Add(settle), ReasonProbe)
+	}
+	for i := range l.ledgers {
+		g := &l.ledgers[i]
+		at, reason := g.admit(now, spending{
+			units:     c.set.Cost,
+			aside:     l.aside(g.sent),
+			needs:     c.set.Needs,
+			threshold: o.Threshold,
+			last:      l.last,
+		})
+		r.add(now, at, reason)
+	}
+}
+
+// unsure reports whether it is unknown how much the server would admit: at the
+// first contact, and when a window has begun.
+func (l *lane) unsure() bool {
+	for i := range l.ledgers {
+		if l.ledgers[i].fresh {
+			return true
+		}
+	}
+	return !l.met
+}
+
+// depart enters a request that is about to be sent.
+func (l *lane) depart(c *call, now time.Time) {
+	if l.probe == nil && l.unsure() {
+		l.probe = c
+	}
+	l.last = now
+	l.total += int64(c.set.Cost)
+	c.sentAt, c.units = now, l.total
+	l.flight.push(c)
+}
+
+// arrive enters the end of a request and what its answer says.
+func (l *lane) arrive(c *call, r report) {
+	l.flight.remove(c)
+	if l.probe == c {
+		l.probe = nil
+	}
+	if r.signals != nil {
+		l.met = true
+	}
+	if r.uncounted {
+		return
+	}
+	a := answer{sent: c.sentAt, read: r.now, units: c.units, aside: l.aside(c.sentAt), refused: r.verdict.Outcome == Throttled}
+	for i := range l.ledgers {
+		if g := &l.ledgers[i]; !r.speaksOf(g.policy) {
+			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))
+		}
+	}
+	if r.signals == nil {
+		return
+	}
+	for _, q := range r.signals.quotas[:r.signals.n] {
+		if q.Unit == "" { // tokens, points and bytes are no requests
+			l.ledger(q.Policy).observe(q, a)
+		}
+	}
+	if r.verdict.Outcome == OK && r.signals.n == 0 {
+		l.forgetFresh()
+	}
+}
+
+// speaksOf reports whether the answer told about the policy.
+func (r *report) speaksOf(policy string) bool {
+	if r.signals == nil {
+		return false
+	}
+	for i := range r.signals.n {
+		if q := &r.signals.quotas[i]; q.Policy == policy && q.Unit == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetFresh forgets the ledgers that should have been told about and were
+// not: the server has stopped speaking, and an unknown quota stops nobody.
+func (l *lane) forgetFresh() {
+	kept := l.ledgers[:0]
+	for _, g := range l.ledgers {
+		if !g.fresh {
+			kept = append(kept, g)
+		}
+	}
+	l.ledgers = kept
+}
+
+// ledger returns the ledger of a policy. Beyond maxQuotas, which a server that
+// invents names would reach, the oldest one is reused.
+func (l *lane) ledger(policy string) *ledger {
+	for i := range l.ledgers {
+		if l.ledgers[i].policy == policy {
+			return &l.ledgers[i]
+		}
+	}
+	if len(l.ledgers) >= maxQuotas {
+		copy(l.ledgers, l.ledgers[1:])
+		l.ledgers = l.ledgers[:maxQuotas-1]
+	}
+	l.ledgers = append(l.ledgers, ledger{policy: policy, limit: -1, price: 1})
+	return &l.ledgers[len(l.ledgers)-1]
+}
+
+// aside is how many units are under way that the server may not have counted
+// when it answered a request sent at t: those sent after it, and those sent
+// less than a second before, which may have been overtaken.
+func (l *lane) aside(t time.Time) float64 {
+	counted := 0
+	horizon := t.Add(-settle)
+	for c := l.flight.first; c != nil && c.sentAt.Before(horizon); c = c.next {
+		counted += c.set.Cost
+	}
+	return float64(l.flight.units - counted)
+}
+
+// callList is a list of calls; a call is in one list at most.
+type callList struct {
+	first, last *call
+	n           int // calls
+	units       int // their cost
+}
+
+func (q *callList) push(c *call) { q.insertAfter(q.last, c) }
+
+// insert keeps the order in which the calls began.
+func (q *callList) insert(c *call) {
+	at := q.last
+	for at != nil && at.order > c.order {
+		at = at.prev
+	}
+	q.insertAfter(at, c)
+}
+
+func (q *callList) insertAfter(at, c *call) {
+	q.n++
+	q.units += c.set.Cost
+	c.prev = at
+	if at == nil {
+		c.next, q.first = q.first, c
+	} else {
+		c.next, at.next = at.next, c
+	}
+	if c.next == nil {
+		q.last = c
+	} else {
+		c.next.prev = c
+	}
+}
+
+func (q *callList) remove(c *call) {
+	q.n--
+	q.units -= c.set.Cost
+	if c.prev == nil {
+		q.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		q.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+}
+
+// before is how many units stand before c, or would if it joined now.
+func (q *callList) before(c *call) int {
+	if q.last == nil || q.first == c {
+		return 0
+	}
+	if !c.queued && q.last.order < c.order {
+		return q.units
+	}
+	units := 0
+	for o := q.first; o != nil && o.order < c.order; o = o.next {
+		units += o.set.Cost
+	}
+	return units
+}
+
+func (q *callList) wakeFirst() {
+	if q.first != nil {
+		q.first.rouse()
+	}
+}
+
+func (q *callList) wakeAll() {
+	for c := q.first; c != nil; c = c.next {
+		c.rouse()
+	}
+}

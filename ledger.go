@@ -1,0 +1,409 @@
+package polite
+
+import (
+	"math"
+	"time"
+)
+
+// ledger is what is known about one quota of the server, to the unit: what the
+// answers said is left, less what is under way. It decides when the next
+// request fits. It is guarded by the host's mutex.
+//
+// Answers arrive in another order than the server counted in, so the books are
+// kept around one governing answer: left is what it told, less every request
+// that the server may not have counted when it wrote that answer. A younger
+// answer (to a request sent after the governing one was read) takes over; one
+// that was under way at the same time does so only if it tells of less.
+type ledger struct {
+	policy string
+	limit  float64       // -1 unknown
+	window time.Duration // 0 unknown; for windows, the shortest distance seen of two resets
+	reset  time.Time     // zero unknown
+
+	// The governing answer.
+	low   float64   // what it said is left, less later requests whose answers said nothing
+	sent  time.Time // when its request left
+	read  time.Time // when it arrived
+	units int64     // all units sent up to and including its request
+
+	shape  shape
+	refill float64 // units per second that come back by themselves; 0: at the reset only
+	price  float64 // units of the quota that one of ours uses up, at least 1
+
+	fresh  bool     // a window has begun and nobody has answered in it
+	began  int64    // units sent when the present window began
+	before float64  // units that the window before it used, as far as we sent them
+	base   baseline // the first answer of the window
+	opened time.Time     // when the present window began
+	margin time.Duration // how much later than announced the reset has proved to be
+}
+
+// shape is how a quota comes back.
+type shape int
+
+const (
+	unknownShape shape = iota
+	windowShape        // all at once, at the reset
+	bucketShape        // all the time; the reset is when it would be full
+	slidingShape       // as old requests leave the window; the reset brings nothing
+)
+
+// baseline is an answer that later ones are compared with.
+type baseline struct {
+	left  float64
+	reset time.Duration // from its arrival to the reset it told
+	sent  time.Time
+	read  time.Time
+	units int64
+	aside float64 // units that were under way, counted or not, when it arrived
+}
+
+// answer is one response's place in the books.
+type answer struct {
+	sent, read time.Time
+	units      int64   // all units sent up to and including its request
+	total      int64   // all units sent until now
+	aside      float64 // units under way that the server may not have counted
+	refused    bool
+}
+
+// left is what remains for new requests at now, when aside units are under way
+// that the governing answer may not include.
+func (l *ledger) left(now time.Time, aside float64) float64 {
+	left := l.low
+	if l.refill > 0 {
+		left += l.refill * now.Sub(l.read).Seconds()
+		if l.limit > 0 {
+			left = min(left, l.limit)
+		}
+	}
+	return left - aside*l.price
+}
+
+// known reports whether the ledger says anything about how much is left.
+func (l *ledger) known() bool { return !l.read.IsZero() }
+
+// turn begins a new window when the reset has passed: what was learned of the
+// old one no longer holds, and all of the limit is assumed to be back until the
+// first answer tells.
+func (l *ledger) turn(now time.Time, total int64) {
+	if l.reset.IsZero() || now.Before(l.due()) || l.shape == bucketShape {
+		return
+	}
+	if l.shape == slidingShape {
+		l.slide(now, total)
+		return
+	}
+	l.open(total)
+	l.low, l.sent, l.read, l.units = l.limit, now, now, total
+	if l.limit < 0 {
+		l.low = math.Inf(1)
+	}
+	l.reset = time.Time{}
+	l.fresh = true
+}
+
+// open notes that a window began at the reset, after so many units in all.
+func (l *ledger) open(total int64) {
+	l.before = float64(total-l.began) * l.price
+	l.began = total
+	l.opened = l.reset
+}
+
+// due is when the reset counts as passed. While it is not known how the quota
+// comes back, that is one request's share of the window later: if the window
+// slides, one request has left it by then.
+func (l *ledger) due() time.Time {
+	if l.shape == unknownShape && l.limit > 0 {
+		return l.reset.Add(l.margin + l.reset.Sub(l.base.sent)/time.Duration(l.limit))
+	}
+	return l.reset.Add(l.margin)
+}
+
+// tooEarly learns that the reset comes later than announced, because the server
+// rounds down or the clocks differ by less than can be told: the first request
+// after it was refused in the name of the old window.
+func (l *ledger) tooEarly(q Quota, a answer) {
+	l.margin = min(l.margin+settle, 3*settle)
+	l.fresh = false
+	l.low, l.sent, l.read, l.units = 0, a.sent, a.read, a.units
+	l.reset = l.opened
+	if l.due().Before(a.read) {
+		l.reset = a.read
+	}
+}
+
+// slide moves a sliding window on: what the last one used comes back over the
+// next one, which is taken as 5 % slower than it should be.
+func (l *ledger) slide(now time.Time, total int64) {
+	used := float64(total-l.began) * l.price
+	l.low = min(l.limit, l.low+l.refill*l.reset.Sub(l.read).Seconds())
+	l.read = l.reset
+	if now.Sub(l.reset) >= l.window { // a whole window went by unused
+		used, l.low = 0, l.limit
+		l.read = now
+	}
+	l.before, l.began = used, total
+	l.refill = slidingShare * used / l.window.Seconds()
+	for !now.Before(l.reset) {
+		l.reset = l.reset.Add(l.window)
+	}
+}
+
+const slidingShare = 0.95
+
+// observe enters what an answer says.
+func (l *ledger) observe(q Quota, a answer) {
+	if q.Limit >= 0 {
+		l.limit = float64(q.Limit)
+	}
+	if q.Window > 0 {
+		l.window = q.Window
+	}
+	if q.Remaining < 0 {
+		if !q.Reset.IsZero() {
+			l.reset = q.Reset
+		}
+		return
+	}
+	left := float64(q.Remaining)
+	switch {
+	case !l.known():
+		l.price = l.firstPrice(left)
+		l.begin(q, a)
+	case l.stale(q, a):
+	case l.fresh && a.refused && !q.Reset.After(l.opened.Add(settle/2)):
+		l.tooEarly(q, a)
+	case l.fresh:
+		l.judge(q, a)
+		l.begin(q, a)
+	case l.rolled(q, a): // it is the first of its window, and nobody has turned the page
+		l.open(a.units - 1)
+		l.judge(q, a)
+		l.begin(q, a)
+	case !a.sent.Before(l.read):
+		l.learn(q, a)
+		l.younger(left, q, a)
+	case left-a.aside*l.price < l.left(a.read, a.aside):
+		l.govern(left, q, a)
+	}
+}
+
+// begin opens the books of a window with its first answer.
+func (l *ledger) begin(q Quota, a answer) {
+	l.fresh = false
+	if l.shape != slidingShape {
+		l.reset = q.Reset
+	}
+	l.govern(float64(q.Remaining), q, a)
+	l.base = baseline{left: float64(q.Remaining), sent: a.sent, read: a.read, units: a.units, aside: a.aside}
+	if !q.Reset.IsZero() {
+		l.base.reset = q.Reset.Sub(a.read)
+	}
+}
+
+// govern makes an answer the governing one.
+func (l *ledger) govern(left float64, q Quota, a answer) {
+	l.low, l.sent, l.read, l.units = left, a.sent, a.read, a.units
+	switch {
+	case q.Reset.IsZero() || l.shape == slidingShape:
+	case q.Reset.Before(l.reset) || q.Reset.Sub(l.reset) > settle:
+		l.reset = q.Reset
+		// Within a second the earlier one holds: servers round up.
+	}
+}
+
+// younger lets an answer take over. Where the quota comes back by itself, the
+// books know fractions that the answer rounded off, and keep them.
+func (l *ledger) younger(left float64, q Quota, a answer) {
+	if known := l.left(a.read, 0); l.refill > 0 && known >= left && known < left+1 && !a.refused {
+		l.low, l.sent, l.read, l.units = known, a.sent, a.read, a.units
+		return
+	}
+	l.govern(left, q, a)
+}
+
+// stale reports whether an answer speaks of the window that is over.
+func (l *ledger) stale(q Quota, a answer) bool {
+	return a.sent.Before(l.opened) && !q.Reset.After(l.opened.Add(settle))
+}
+
+// rolled reports whether an answer belongs to a later window than the books.
+func (l *ledger) rolled(q Quota, a answer) bool {
+	return l.shape != bucketShape && l.shape != slidingShape &&
+		!q.Reset.IsZero() && !l.reset.IsZero() &&
+		!a.read.Before(l.reset) && q.Reset.After(l.reset.Add(settle/2))
+}
+
+// judge draws the conclusion about the shape from the first answer after a
+// reset. All of the limit back means a window. Little back, with the next
+// reset far away and just as much missing as our own requests of the window
+// before explain, means that it slides.
+func (l *ledger) judge(q Quota, a answer) {
+	if q.Reset.IsZero() || l.limit <= 0 {
+		return
+	}
+	if length := q.Reset.Sub(l.opened); l.window == 0 || length < l.window {
+		l.window = length
+	}
+	since := float64(a.units-l.began) * l.price
+	used := l.limit - float64(q.Remaining)
+	if used <= max(2*since, l.limit/2) {
+		if l.shape == unknownShape && l.before > l.limit/2 {
+			l.shape = windowShape
+		}
+		return
+	}
+	elapsed := a.read.Sub(l.opened)
+	if q.Reset.Sub(a.read) < l.window/2 || elapsed >= l.window {
+		return // the next reset is near: waiting for it is as good
+	}
+	explained := l.before*(1-elapsed.Seconds()/l.window.Seconds()) + since
+	if math.Abs(used-explained) <= 2+l.limit/50 {
+		l.shape = slidingShape
+		l.refill = slidingShare * l.before / l.window.Seconds()
+		l.reset = q.Reset
+	}
+}
+
+// learn draws conclusions from two answers of one window: what one of our
+// requests uses up, and whether the quota comes back by itself.
+func (l *ledger) learn(q Quota, a answer) {
+	left := float64(q.Remaining)
+	l.learnPrice(left, a)
+	if l.shape == slidingShape {
+		if a.refused {
+			l.refill *= 0.9
+		}
+		return
+	}
+	switch {
+	case a.refused:
+		l.refill /= 2
+		return
+	case l.shape == bucketShape:
+	case left > l.low && l.reset.Sub(a.read) > settle:
+		l.shape = bucketShape // more than before, and the reset is still to come
+	case l.opened.IsZero() && left < l.base.left && l.base.reset > 0 && q.Reset.Sub(a.read) > l.base.reset+settle:
+		l.shape = bucketShape // the more is missing, the later the reset, and none has passed that could explain it
+	default:
+		return
+	}
+	l.refill = max(l.refill, l.refillSeen(q, a))
+}
+
+// refillSeen is the least rate that explains the difference of the base and
+// this answer, given that both were rounded down to whole units and their
+// resets up to whole seconds.
+func (l *ledger) refillSeen(q Quota, a answer) float64 {
+	left := float64(q.Remaining)
+	rate := 0.0
+	if !q.Reset.IsZero() && left < l.base.left {
+		later := (q.Reset.Sub(a.read) - l.base.reset + settle).Seconds()
+		rate = (l.base.left - left - 1) / max(later, 1)
+	}
+	if l.price == 1 {
+		counted := float64(a.units-l.base.units) - a.aside
+		rate = max(rate, (left-l.base.left+counted-1)/a.read.Sub(l.base.sent).Seconds())
+	}
+	return rate
+}
+
+// firstPrice assumes the worst of the first answer: that all that is missing
+// was used by this one request. The next answers correct it; until then few
+// requests go ahead.
+func (l *ledger) firstPrice(left float64) float64 {
+	if l.limit <= 0 {
+		return 1
+	}
+	return max(1, min(l.limit-left, l.limit/10, left/2))
+}
+
+// learnPrice measures what one of our units uses up of the quota, rounded
+// down: a server that counts costs takes several, and so do strangers who
+// spend the same quota.
+func (l *ledger) learnPrice(left float64, a answer) {
+	ours := float64(a.units-l.base.units) + (l.base.aside-a.aside)/2
+	if ours < max(1, 2*l.base.aside) {
+		return
+	}
+	fall := l.base.left - left + l.refill*a.read.Sub(l.base.read).Seconds()
+	l.price = max(1, min(math.Floor(fall/ours+0.3), l.limit/2, l.base.left/2))
+}
+
+// lost enters that a request ended without an answer about the quota: it may
+// have been counted.
+func (l *ledger) lost(units int, uncounted bool) {
+	if uncounted {
+		l.low -= float64(units) * l.price
+	}
+}
+
+// admit reports when a request of so many units fits: at now, later, or (zero)
+// when the answers of others have arrived.
+func (l *ledger) admit(now time.Time, r spending) (time.Time, Reason) {
+	if !l.known() {
+		return now, 0
+	}
+	left := l.left(now, r.aside)
+	price := float64(r.units) * l.price
+	if left < price {
+		at := l.refilled(now, price-left)
+		if at.IsZero() && l.low < price {
+			return now, 0 // nothing is left and nobody said until when: ask
+		}
+		return at, ReasonQuota
+	}
+	if r.threshold < 0 || left >= float64(r.threshold) || l.reset.IsZero() ||
+		r.needs > 0 && float64(r.needs)*price <= left {
+		return now, 0
+	}
+	return later(now, r.last.Add(l.interval(r.last, left, price))), ReasonBrake
+}
+
+// spending is a request that asks the ledger for admission.
+type spending struct {
+	units     int
+	aside     float64 // units under way that the governing answer may not include
+	needs     int     // requests that the caller has to send, this one included; 0 unknown
+	threshold int
+	last      time.Time // when the last request left
+}
+
+// refilled is when missing units have come back: as the quota refills, or at
+// its reset; zero if that is not known or depends on the answers under way.
+func (l *ledger) refilled(now time.Time, missing float64) time.Time {
+	if l.refill > 0 {
+		at := now.Add(clampDuration(math.Ceil(missing / l.refill * 1e9)))
+		if l.shape == slidingShape && !l.reset.IsZero() && at.After(l.reset) {
+			return l.reset
+		}
+		return at
+	}
+	if l.reset.IsZero() {
+		return time.Time{}
+	}
+	return l.due()
+}
+
+// interval is how long after the last request the next one may go when what is
+// left is spread over the time to the reset.
+func (l *ledger) interval(last time.Time, left, price float64) time.Duration {
+	if l.refill > 0 {
+		return clampDuration(price / l.refill * 1e9)
+	}
+	share := max(1, left/price)
+	if share < 2 {
+		share = 2 // the last one goes before the reset, or it would be lost
+	}
+	return max(0, time.Duration(float64(l.reset.Sub(last))/share))
+}
+
+// quota is what the ledger holds, in the public form.
+func (l *ledger) quota() Quota {
+	q := Quota{Policy: l.policy, Limit: int64(l.limit), Remaining: -1, Reset: l.reset, Window: l.window}
+	if l.known() && !math.IsInf(l.low, 0) {
+		q.Remaining = max(0, int64(l.low))
+	}
+	return q
+}

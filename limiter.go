@@ -1,0 +1,131 @@
+package polite
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// LimitOptions are the client's own limits, kept per host. The zero value has
+// no rates and no ceiling in flight: a host that names no limit is not slowed.
+type LimitOptions struct {
+	// Rates all hold at once: 3 per second and 120 per minute, say.
+	Rates []Rate
+
+	// MaxInFlight is how many requests may be under way to one host, from
+	// sending to the end or the closing of the response body: 0 or negative
+	// means unlimited. A response whose body is never closed keeps its place.
+	MaxInFlight int
+
+	// MaxWaiting is how many requests may wait for admission to one host; one
+	// more fails at once with a *WaitError: 0 means 10,000, negative means
+	// unlimited. They are admitted in the order in which their calls began.
+	MaxWaiting int
+
+	// MaxWait bounds one wait for admission, be it for these limits, for a
+	// closed gate or for the server's quota: 0 means 2 minutes, negative means
+	// unlimited. A wait that is known to be longer is not begun: the call
+	// fails at once with a *WaitError.
+	MaxWait time.Duration
+
+	// Disable switches Rates and MaxInFlight off.
+	Disable bool
+}
+
+func (o *LimitOptions) withDefaults() {
+	o.MaxWaiting = or(o.MaxWaiting, 10_000)
+	o.MaxWait = or(o.MaxWait, 2*time.Minute)
+	if o.Disable {
+		o.Rates, o.MaxInFlight = nil, 0
+	}
+}
+
+// Rate is a limit of N units per Per. In any interval of that length, wherever
+// it begins (and not containing its own end), at most N units are admitted.
+type Rate struct {
+	// N and Per are the limit; if one of them is zero or negative there is
+	// none.
+	N   int
+	Per time.Duration
+
+	// Burst is how many units may be admitted at one instant after a pause: 0
+	// or negative means 1, which spaces the requests evenly and uses the whole
+	// rate; N or more means N. A larger burst lowers the steady rate to
+	// (N + 1 − Burst) / Per, because both must fit into one interval. It grows
+	// to the largest Cost that is met; a Cost above N fails at once with a
+	// *WaitError.
+	Burst int
+
+	// Key limits only requests with this quota key (Options.QuotaKey); empty
+	// means every request to the host.
+	Key string
+}
+
+// PerSecond, PerMinute and PerHour are evenly spaced rates.
+func PerSecond(n int) Rate { return Rate{N: n, Per: time.Second} }
+
+// PerMinute returns an evenly spaced rate of n per minute.
+func PerMinute(n int) Rate { return Rate{N: n, Per: time.Minute} }
+
+// PerHour returns an evenly spaced rate of n per hour.
+func PerHour(n int) Rate { return Rate{N: n, Per: time.Hour} }
+
+// meter counts what one Rate admits: a token bucket of Burst units whose refill
+// is chosen so that burst and refill together keep the promise of Rate. It is
+// guarded by the host's mutex.
+type meter struct {
+	rate   Rate
+	bucket *rate.Limiter
+}
+
+func newMeters(rates []Rate) []meter {
+	var meters []meter
+	for _, r := range rates {
+		if r.N <= 0 || r.Per <= 0 {
+			continue
+		}
+		r.Burst = max(1, min(r.Burst, r.N))
+		meters = append(meters, meter{rate: r, bucket: rate.NewLimiter(r.refill(), r.Burst)})
+	}
+	return meters
+}
+
+// refill is the highest rate at which an interval of length Per that does not
+// contain its own end admits fewer than N + 1 units.
+func (r Rate) refill() rate.Limit {
+	return rate.Limit(float64(r.N+1-r.Burst) / r.Per.Seconds())
+}
+
+func (m *meter) counts(key string) bool { return m.rate.Key == "" || m.rate.Key == key }
+
+// delay is how long it takes until cost units are there, when ahead units are
+// to be admitted before them; false if they never fit.
+func (m *meter) delay(now time.Time, ahead, cost int) (time.Duration, bool) {
+	if cost > m.rate.N {
+		return 0, false
+	}
+	if cost > m.rate.Burst {
+		m.rate.Burst = cost
+		m.bucket.SetBurstAt(now, cost)
+		m.bucket.SetLimitAt(now, m.rate.refill())
+	}
+	missing := float64(ahead+cost) - m.bucket.TokensAt(now)
+	if missing <= 0 {
+		return 0, true
+	}
+	// Up to the next whole nanosecond, and not one more for a rounding error.
+	nanos := math.Ceil(missing/float64(m.bucket.Limit())*1e9 - 1e-3)
+	return clampDuration(nanos), true
+}
+
+// take uses cost units, which delay has found to be there.
+func (m *meter) take(now time.Time, cost int) { m.bucket.AllowN(now, cost) }
+
+// clampDuration is nanos as a Duration, at most the longest one.
+func clampDuration(nanos float64) time.Duration {
+	if nanos >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(nanos)
+}

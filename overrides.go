@@ -1,0 +1,68 @@
+package polite
+
+import (
+	"context"
+	"time"
+)
+
+// Overrides are settings of single requests. They ride on the request's
+// context; see WithOverrides. Zero fields leave the Transport's setting.
+type Overrides struct {
+	// MaxAttempts, MaxElapsed, MaxWait and AttemptTimeout replace the fields
+	// of that name of RetryOptions, with the same meaning of negatives.
+	MaxAttempts    int
+	MaxElapsed     time.Duration
+	MaxWait        time.Duration
+	AttemptTimeout time.Duration
+
+	// AdmissionWait replaces LimitOptions.MaxWait.
+	AdmissionWait time.Duration
+
+	// Idempotent is the caller's promise that the request may be repeated
+	// though its method alone does not say so (RFC 9110 section 9.2.2).
+	Idempotent bool
+
+	// Needs is how many requests the caller still has to send against this
+	// quota, this one included. While all of them fit into what is left, they
+	// are not spread over time. Zero means that it is not known.
+	Needs int
+
+	// QuotaKey and Cost replace the results of the Options functions.
+	QuotaKey string
+	Cost     int
+}
+
+type overridesKey struct{}
+
+// WithOverrides returns a context whose requests use o. Fields that o leaves
+// zero keep what an outer WithOverrides said. The requests' total time is
+// bounded by the context's own deadline too, whichever comes first.
+func WithOverrides(ctx context.Context, o Overrides) context.Context {
+	outer := overridesFrom(ctx)
+	o.MaxAttempts = or(o.MaxAttempts, outer.MaxAttempts)
+	o.MaxElapsed = or(o.MaxElapsed, outer.MaxElapsed)
+	o.MaxWait = or(o.MaxWait, outer.MaxWait)
+	o.AttemptTimeout = or(o.AttemptTimeout, outer.AttemptTimeout)
+	o.AdmissionWait = or(o.AdmissionWait, outer.AdmissionWait)
+	o.Idempotent = o.Idempotent || outer.Idempotent
+	o.Needs = or(o.Needs, outer.Needs)
+	o.QuotaKey = or(o.QuotaKey, outer.QuotaKey)
+	o.Cost = or(o.Cost, outer.Cost)
+	return context.WithValue(ctx, overridesKey{}, &o)
+}
+
+func overridesFrom(ctx context.Context) Overrides {
+	if o, ok := ctx.Value(overridesKey{}).(*Overrides); ok {
+		return *o
+	}
+	return Overrides{}
+}
+
+// or returns v, or fallback where v is the zero value.
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}

@@ -1,0 +1,95 @@
+package polite
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// PreemptiveOptions configure how requests are slowed down before the server
+// refuses them, from what its responses say about the quota.
+type PreemptiveOptions struct {
+	// Threshold is the number of remaining requests below which the rest is
+	// spread evenly over the time to the reset, for all goroutines together: 0
+	// means 10; negative means that requests are never spread and only an
+	// exhausted quota waits for its reset.
+	Threshold int
+
+	// Disable ignores what the server says about its quota. Retry-After is
+	// obeyed all the same.
+	Disable bool
+}
+
+func (o *PreemptiveOptions) withDefaults() { o.Threshold = or(o.Threshold, 10) }
+
+// settle is how long after sending a request may be taken as not counted by
+// the server, and how long the others wait for the answer of a probe.
+const settle = time.Second
+
+// spread is the largest share by which the wait of a closed gate is lengthened
+// at random, so that processes which were refused together return apart.
+const spread = 0.2
+
+// gate stops everybody after a refusal until the instant that the server named
+// (or that the backoff computed), and then lets few go first.
+type gate struct {
+	until time.Time // nobody before it
+	share float64   // of the wait, added at random; drawn once per closing
+	asked bool      // the server named the instant
+	ramp  int       // after it, as many at a time, growing with each success; 0 is all
+}
+
+// rampOpen is the width at which a ramp no longer holds anybody back.
+const rampOpen = 64
+
+// close keeps the gate shut until at, lengthened at random but not past latest.
+// A gate that is shut already is never opened earlier.
+func (g *gate) close(now, at, latest time.Time, asked bool) {
+	if !now.Before(g.until) { // it stood open
+		g.share = spread * rand.Float64()
+		if !asked {
+			g.share = 0 // the backoff has its own jitter
+		}
+	}
+	until := at.Add(time.Duration(g.share * float64(at.Sub(now))))
+	if !latest.IsZero() && until.After(latest) {
+		until = later(at, latest)
+	}
+	if until.After(g.until) {
+		g.until, g.asked = until, asked
+	}
+	g.ramp = 1
+}
+
+// admit reports when one more request may pass the gate while inFlight others
+// of its kind are unanswered and the last one left at last.
+func (g *gate) admit(now, last time.Time, inFlight int) (time.Time, Reason) {
+	switch {
+	case now.Before(g.until):
+		if g.asked {
+			return g.until, ReasonRetryAfter
+		}
+		return g.until, ReasonBackoff
+	case g.ramp == 0 || inFlight < g.ramp:
+		return now, 0
+	case last.Before(g.until): // those in flight left before the gate closed
+		return now, 0
+	}
+	return later(now, last.Add(settle)), ReasonProbe
+}
+
+// passed is told of each success: the ramp widens, which doubles it per round
+// trip.
+func (g *gate) passed(now time.Time) {
+	if g.ramp > 0 && !now.Before(g.until) {
+		if g.ramp++; g.ramp >= rampOpen {
+			g.ramp = 0
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

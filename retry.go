@@ -1,0 +1,215 @@
+package polite
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// RetryOptions say what is repeated, how often and how long. The zero value
+// means the defaults.
+type RetryOptions struct {
+	// MaxAttempts is the total number of attempts of one call, the first one
+	// included: 0 means 4; 1 or a negative number means no retry.
+	MaxAttempts int
+
+	// MaxElapsed bounds the whole call, waits and first attempt included, up
+	// to the response headers of the last attempt: 0 means 5 minutes, negative
+	// means unlimited. An earlier deadline of the request's context wins.
+	MaxElapsed time.Duration
+
+	// MaxWait bounds one delay before a retry, the server's or the computed
+	// one: 0 means 60 s, negative means unlimited. A longer delay is never
+	// shortened: the call ends at once with the response, and CheckResponse
+	// tells the delay that the server asked for.
+	MaxWait time.Duration
+
+	// AttemptTimeout bounds one attempt up to its response headers, and each
+	// pause between two reads of the response body: 0 means 30 s, negative
+	// means unlimited.
+	AttemptTimeout time.Duration
+
+	// Backoff computes the delay where the server gave none; nil means
+	// Exponential with its defaults.
+	Backoff Backoff
+
+	// BudgetRatio bounds the retries that the server did not ask for to this
+	// share of the successes, per host, with 10 retries in reserve: 0 means
+	// 0.1, negative means no budget. One retry in 10 s is always granted.
+	BudgetRatio float64
+
+	// GenerateKeys gives every request with a method that is not idempotent an
+	// Idempotency-Key of 128 random bits, unless it has one, and so makes it
+	// repeatable; the key is the same in all attempts of one call.
+	GenerateKeys bool
+
+	// Disable makes every call a single attempt.
+	Disable bool
+}
+
+// Outcome is what one attempt says about the server.
+type Outcome int
+
+const (
+	// OK is a success, or an error of the request itself (most of 4xx): the
+	// server is well.
+	OK Outcome = iota
+	// Throttled is a refusal because of a limit. It closes the gate for all
+	// requests that share the quota, and says nothing about the server's
+	// health.
+	Throttled
+	// Failed is a failure of the server or of the way to it. It counts in the
+	// circuit breaker.
+	Failed
+	// Ignored says nothing about the server: the caller gave up, or the fault
+	// was the request's own.
+	Ignored
+)
+
+// String returns the outcome's name in lower case.
+func (o Outcome) String() string {
+	return [...]string{"ok", "throttled", "failed", "ignored"}[max(0, min(o, Ignored))]
+}
+
+// Verdict is the judgement of one attempt.
+type Verdict struct {
+	Outcome Outcome
+
+	// Retry asks for another attempt. It happens only if the request may be
+	// repeated and attempts, time and budget allow it.
+	Retry bool
+
+	// Wait is a delay that the server asked for in a way that the headers do
+	// not tell (in the body, say). It is obeyed like Retry-After and is taken
+	// instead of the headers' delay; zero or less means that there is none.
+	Wait time.Duration
+}
+
+// DefaultClassify is the judgement used when Options.Classify is nil, and a
+// base for others: 429 is throttled and 502, 503 and 504 are failed, all to be
+// retried; 500 is failed and final; every other response is OK, hence final. A
+// failure of the connection and an expired attempt are failed and to be
+// retried; a permanent one (no such host, a certificate that does not verify,
+// an unsupported scheme) is failed and final. An error of the request's own
+// body, and the end of the caller's context, are ignored and final.
+func DefaultClassify(resp *http.Response, err error) Verdict {
+	if err != nil {
+		return classifyError(err)
+	}
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests:
+		return Verdict{Outcome: Throttled, Retry: true}
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return Verdict{Outcome: Failed, Retry: true}
+	case http.StatusInternalServerError:
+		return Verdict{Outcome: Failed}
+	}
+	return Verdict{Outcome: OK}
+}
+
+func classifyError(err error) Verdict {
+	switch {
+	case errors.As(err, new(*bodyReadError)), errors.As(err, new(*BodyTooLargeError)), errors.As(err, new(*decodeError)):
+		return Verdict{Outcome: Ignored} // the caller's side, not the server's
+	case errors.Is(err, context.Canceled):
+		return Verdict{Outcome: Ignored}
+	case isPermanent(err):
+		return Verdict{Outcome: Failed}
+	}
+	return Verdict{Outcome: Failed, Retry: true}
+}
+
+// phase is how far an attempt came before it failed.
+type phase int
+
+const (
+	notSent  phase = iota // no byte of the request can have reached the server
+	sent                  // the server may have acted, and did not answer
+	answered              // the server answered
+)
+
+// mayRepeat reports whether the request can be sent once more without doing
+// twice what the caller asked for once.
+func (c *call) mayRepeat(p phase) bool {
+	switch {
+	case !c.body.replayable():
+		return false // the bytes are gone
+	case p == notSent:
+		return true // the server never saw it
+	case isIdempotent(c.req.Method):
+		return true // RFC 9110 section 9.2.2
+	}
+	return c.promised()
+}
+
+// promised reports whether the caller vouches that a repetition is safe.
+func (c *call) promised() bool { return c.key != "" || c.set.Idempotent }
+
+func isIdempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace, "":
+		return true
+	}
+	return false
+}
+
+// idempotencyKey returns the key of the call: the caller's, or a new one where
+// the options ask for it, or none.
+func (o *RetryOptions) idempotencyKey(req *http.Request) string {
+	if key := req.Header.Get(headerIdempotencyKey); key != "" {
+		return key
+	}
+	if o.GenerateKeys && !isIdempotent(req.Method) {
+		return rand.Text()
+	}
+	return ""
+}
+
+const headerIdempotencyKey = "Idempotency-Key"
+
+func (o *RetryOptions) withDefaults() {
+	o.MaxAttempts = or(o.MaxAttempts, 4)
+	if o.Disable || o.MaxAttempts < 1 {
+		o.MaxAttempts = 1
+	}
+	o.MaxElapsed = or(o.MaxElapsed, 5*time.Minute)
+	o.MaxWait = or(o.MaxWait, time.Minute)
+	o.AttemptTimeout = or(o.AttemptTimeout, 30*time.Second)
+	if o.Backoff == nil {
+		o.Backoff = Exponential(0, 0, 0, 0)
+	}
+	o.BudgetRatio = or(o.BudgetRatio, 0.1)
+}
+
+// budget is the retry budget of one host: a token for every retry that the
+// server did not ask for. Successes fill it, so in an outage the retries end
+// and the host sees little more than the callers' own demand.
+type budget struct {
+	spent float64   // tokens taken and not yet returned; 0 is full
+	floor time.Time // when the last retry was granted for free
+}
+
+const (
+	budgetReserve = 10
+	budgetFloor   = 10 * time.Second
+)
+
+// success returns a share of a token.
+func (b *budget) success(ratio float64) { b.spent = max(0, b.spent-ratio) }
+
+// take takes a token for a retry and reports whether there was one.
+func (b *budget) take(now time.Time, ratio float64) bool {
+	switch {
+	case ratio < 0:
+		return true
+	case b.spent <= budgetReserve-1:
+		b.spent++
+		return true
+	case now.Sub(b.floor) >= budgetFloor:
+		b.floor = now // an idle client is not starved
+		return true
+	}
+	return false
+}

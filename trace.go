@@ -1,0 +1,242 @@
+package polite
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Reason says why a request waits, or why it was not sent or not repeated.
+type Reason int
+
+const (
+	// ReasonBackoff is the computed delay before a retry.
+	ReasonBackoff Reason = iota + 1
+	// ReasonRetryAfter is the server's own delay (Retry-After and its kin),
+	// which holds for every request that shares the quota.
+	ReasonRetryAfter
+	// ReasonProbe is the wait for the answer of the one request that goes
+	// ahead while the state of the quota is not known.
+	ReasonProbe
+	// ReasonQuota is an exhausted quota that has not been reset yet.
+	ReasonQuota
+	// ReasonBrake is the spreading of the last requests of a quota.
+	ReasonBrake
+	// ReasonRate is the client's own limit, LimitOptions.Rates.
+	ReasonRate
+	// ReasonInFlight is the client's own limit, LimitOptions.MaxInFlight.
+	ReasonInFlight
+	// ReasonQueue is that others wait already and go first.
+	ReasonQueue
+	// ReasonBreaker is an open circuit breaker.
+	ReasonBreaker
+	// ReasonBudget is an exhausted retry budget: a refusal of this client's
+	// own, not of the server.
+	ReasonBudget
+	// ReasonAttempts is that all attempts are used up.
+	ReasonAttempts
+	// ReasonNotRepeatable is that a repetition could do twice what the caller
+	// asked for once, or that the body cannot be sent again.
+	ReasonNotRepeatable
+	// ReasonFinal is that a repetition cannot help.
+	ReasonFinal
+	// ReasonTime is that the delay would pass the time that the call has.
+	ReasonTime
+)
+
+var reasons = [...]string{
+	ReasonBackoff:       "backoff",
+	ReasonRetryAfter:    "asked to wait by the server",
+	ReasonProbe:         "waiting for a probe's answer",
+	ReasonQuota:         "quota exhausted",
+	ReasonBrake:         "spreading the rest of the quota",
+	ReasonRate:          "the client's own rate limit",
+	ReasonInFlight:      "the client's own limit of requests in flight",
+	ReasonQueue:         "others wait before it",
+	ReasonBreaker:       "circuit breaker open",
+	ReasonBudget:        "the client's own retry budget is spent",
+	ReasonAttempts:      "no attempts left",
+	ReasonNotRepeatable: "not safe to repeat",
+	ReasonFinal:         "a repetition cannot help",
+	ReasonTime:          "not enough time left",
+}
+
+// String returns the reason as a short phrase.
+func (r Reason) String() string {
+	if r < 1 || int(r) >= len(reasons) {
+		return "unknown"
+	}
+	return reasons[r]
+}
+
+// Trace is a set of functions that observe calls. Any of them may be nil. They
+// run on the calling goroutine, outside all locks, and should return soon;
+// they may be called from many goroutines at once. What they are given holds
+// no header, no query and no userinfo of a URL.
+type Trace struct {
+	// Wait is called before a request waits, and again when what it waits for
+	// changes.
+	Wait func(WaitEvent)
+
+	// Attempt is called when an attempt has ended: at its response headers (at
+	// the end of its body in a Fetch), or with its error.
+	Attempt func(AttemptEvent)
+
+	// Quota is called when a response has told the state of a quota.
+	Quota func(QuotaEvent)
+
+	// Gate is called when a refusal closes the gate of a host or a quota.
+	Gate func(GateEvent)
+
+	// Breaker is called when a circuit breaker has changed its state.
+	Breaker func(BreakerEvent)
+
+	// Stop is called when a call ends without success: why no further attempt
+	// is made.
+	Stop func(StopEvent)
+}
+
+// Request identifies the request of an event.
+type Request struct {
+	Method string
+	Host   string // scheme://host:port
+	Path   string
+}
+
+// WaitEvent is one wait of one request.
+type WaitEvent struct {
+	Request
+	Reason  Reason
+	Attempt int       // the attempt to come, counted from 1
+	From    time.Time // now
+	Until   time.Time // the earliest end; zero if it depends on other requests
+}
+
+// AttemptEvent is one attempt.
+type AttemptEvent struct {
+	Request
+	Attempt  int // counted from 1
+	Status   int // 0 without a response
+	Err      error
+	Outcome  Outcome
+	Duration time.Duration // from sending to the headers
+}
+
+// QuotaEvent is what a response said about one quota.
+type QuotaEvent struct {
+	Request
+	Quota Quota
+}
+
+// GateEvent is the closing of a gate.
+type GateEvent struct {
+	Request
+	Status int
+	Until  time.Time // nobody sends before it
+	Asked  bool      // whether the server named the instant
+}
+
+// BreakerEvent is a change of a breaker's state.
+type BreakerEvent struct {
+	Host     string
+	From, To BreakerState
+	Until    time.Time // when To is BreakerOpen: the first probe
+}
+
+// StopEvent is the end of a call without success.
+type StopEvent struct {
+	Request
+	Reason   Reason
+	Attempts int
+	Status   int // 0 without a response
+	Err      error
+}
+
+type traceKey struct{}
+
+// WithTrace returns a context whose requests are observed by t, beside the
+// Transport's own Trace and any outer one.
+func WithTrace(ctx context.Context, t *Trace) context.Context {
+	if t == nil {
+		return ctx
+	}
+	outer, _ := ctx.Value(traceKey{}).(*Trace)
+	return context.WithValue(ctx, traceKey{}, joinTraces(t, outer))
+}
+
+// joinTraces returns a Trace that calls both; either may be nil.
+func joinTraces(a, b *Trace) *Trace {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return &Trace{
+		Wait:    both(a.Wait, b.Wait),
+		Attempt: both(a.Attempt, b.Attempt),
+		Quota:   both(a.Quota, b.Quota),
+		Gate:    both(a.Gate, b.Gate),
+		Breaker: both(a.Breaker, b.Breaker),
+		Stop:    both(a.Stop, b.Stop),
+	}
+}
+
+func both[E any](f, g func(E)) func(E) {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	}
+	return func(e E) { f(e); g(e) }
+}
+
+// SlogTrace returns a Trace that writes structured lines to log: waits, quotas
+// and attempts at debug level; retries' reasons to stop and closed gates at
+// info level; a breaker that opens at warn level.
+func SlogTrace(log *slog.Logger) *Trace {
+	request := func(r Request) slog.Attr {
+		return slog.Group("request", "method", r.Method, "host", r.Host, "path", r.Path)
+	}
+	ctx := context.Background()
+	return &Trace{
+		Wait: func(e WaitEvent) {
+			log.LogAttrs(ctx, slog.LevelDebug, "polite: waiting", request(e.Request),
+				slog.String("reason", e.Reason.String()), slog.Int("attempt", e.Attempt), slog.Time("until", e.Until))
+		},
+		Attempt: func(e AttemptEvent) {
+			attrs := []slog.Attr{request(e.Request), slog.Int("attempt", e.Attempt), slog.Int("status", e.Status),
+				slog.String("outcome", e.Outcome.String()), slog.Duration("duration", e.Duration)}
+			if e.Err != nil {
+				attrs = append(attrs, slog.String("error", e.Err.Error()))
+			}
+			log.LogAttrs(ctx, slog.LevelDebug, "polite: attempt", attrs...)
+		},
+		Quota: func(e QuotaEvent) {
+			log.LogAttrs(ctx, slog.LevelDebug, "polite: quota", request(e.Request),
+				slog.String("policy", e.Quota.Policy), slog.Int64("limit", e.Quota.Limit),
+				slog.Int64("remaining", e.Quota.Remaining), slog.Time("reset", e.Quota.Reset))
+		},
+		Gate: func(e GateEvent) {
+			log.LogAttrs(ctx, slog.LevelInfo, "polite: gate closed", request(e.Request),
+				slog.Int("status", e.Status), slog.Time("until", e.Until), slog.Bool("asked", e.Asked))
+		},
+		Breaker: func(e BreakerEvent) {
+			level := slog.LevelInfo
+			if e.To == BreakerOpen {
+				level = slog.LevelWarn
+			}
+			log.LogAttrs(ctx, level, "polite: circuit breaker", slog.String("host", e.Host),
+				slog.String("from", e.From.String()), slog.String("to", e.To.String()), slog.Time("until", e.Until))
+		},
+		Stop: func(e StopEvent) {
+			attrs := []slog.Attr{request(e.Request), slog.String("reason", e.Reason.String()),
+				slog.Int("attempts", e.Attempts), slog.Int("status", e.Status)}
+			if e.Err != nil {
+				attrs = append(attrs, slog.String("error", e.Err.Error()))
+			}
+			log.LogAttrs(ctx, slog.LevelInfo, "polite: gave up", attrs...)
+		},
+	}
+}

@@ -1,0 +1,483 @@
+package polite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+)
+
+// Transport is an http.RoundTripper with all of polite's stages; it drops into
+// any http.Client. Make one with NewTransport and share it: it is safe for
+// concurrent use, and what it learned about a host serves everybody. It starts
+// no goroutine and needs no closing.
+type Transport struct {
+	opts     Options
+	base     http.RoundTripper
+	hosts    *hostTable
+	dialects *dialects
+	wires    wirePool
+}
+
+// NewTransport returns a Transport with the given options; nil means the
+// defaults.
+func NewTransport(opts *Options) *Transport {
+	t := new(Transport)
+	if opts != nil {
+		t.opts = *opts
+	}
+	o := &t.opts
+	o.Retry.withDefaults()
+	o.Limit.withDefaults()
+	o.Preemptive.withDefaults()
+	o.Breaker.withDefaults()
+	o.MaxHosts = or(o.MaxHosts, 1024)
+	if t.base = o.Base; t.base == nil {
+		t.base = newBase()
+	}
+	t.hosts = newHostTable(o)
+	t.dialects = newDialects(o.Dialects)
+	return t
+}
+
+// newBase is http.DefaultTransport with idle connections for many goroutines
+// on one host, and the same bounds otherwise.
+func newBase() http.RoundTripper {
+	standard, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	base := standard.Clone()
+	base.MaxIdleConnsPerHost = base.MaxIdleConns
+	return base
+}
+
+// CloseIdleConnections closes the idle connections of the base, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+// Hosts iterates over the hosts remembered, by scheme://host:port, the most
+// recently used first.
+func (t *Transport) Hosts() iter.Seq2[string, HostStats] { return t.hosts.hosts() }
+
+// RoundTrip sends the request as often as it takes and the options allow; see
+// the package documentation for what happens on the way. It keeps the contract
+// of http.RoundTripper: the request is not changed, its body is always closed,
+// and a response that arrived is returned with a nil error, whatever its
+// status. Without a response the error is a *RetryError, *WaitError or
+// *CircuitOpenError, or the context's error when that ended the call.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := &call{t: t, req: req, ctx: req.Context(), start: time.Now()}
+	defer c.end()
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	for {
+		if err := c.admission(); err != nil {
+			return nil, c.notSent(err)
+		}
+		a := c.send()
+		c.judge(a)
+		if !c.again(a) {
+			return c.conclude(a)
+		}
+		a.discard()
+		if err := c.pause(a); err != nil {
+			return nil, c.notSent(err)
+		}
+	}
+}
+
+// end gives back what the call still holds, whichever way it ended: also by a
+// panic in one of the caller's functions.
+func (c *call) end() {
+	if c.wake != nil {
+		c.host.leave(c)
+	}
+	if c.departed {
+		c.host.settle(c, report{now: time.Now(), verdict: Verdict{Outcome: Ignored}})
+	}
+	if c.current != nil {
+		c.current.abandon()
+	}
+	c.body.end()
+}
+
+// call is one RoundTrip under way.
+type call struct {
+	t       *Transport
+	req     *http.Request // the caller's; never changed
+	ctx     context.Context
+	host    *hostState
+	trace   *Trace
+	set     Overrides // the options of this call, none of them zero by default
+	key     string    // Idempotency-Key, if any
+	body    requestBody
+	fetch   fetcher
+	fetches bool
+
+	start    time.Time
+	deadline time.Time // end of MaxElapsed; zero is none
+	attempts int       // requests sent, net/http's own repetitions included
+	reached  bool      // any of them may have reached the server
+	departed bool      // admitted, and not yet entered as ended
+	current  *attempt  // the one under way, until it is handed over
+
+	// Guarded by the host's mutex.
+	lane       *lane
+	order      uint64 // of the calls' beginning
+	prev, next *call  // in the line, or among those in flight
+	queued     bool
+	permit     func(Outcome) // the breaker's, to be given back once
+	sentAt     time.Time
+	units      int64 // all units sent on the lane up to and including this attempt
+
+	wake  chan struct{} // the ruling may have changed
+	first attempt       // room for the first attempt
+}
+
+// begin reads what the call is to be like; nothing is sent yet, and a call that
+// is refused here has taken no place and no token.
+func (c *call) begin() error {
+	t, req := c.t, c.req
+	c.body.orig, c.body.again = callerBodyOf(req), req.GetBody
+	if err := checkRequest(req); err != nil {
+		return err
+	}
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	c.trace = t.opts.Trace
+	if outer, ok := c.ctx.Value(traceKey{}).(*Trace); ok {
+		c.trace = joinTraces(outer, c.trace)
+	}
+	c.set = t.settingsOf(req)
+	if c.set.MaxElapsed >= 0 {
+		c.deadline = c.start.Add(c.set.MaxElapsed)
+	}
+	c.fetch, c.fetches = c.ctx.Value(fetchKey{}).(fetcher)
+	c.key = t.opts.Retry.idempotencyKey(req)
+	c.host = t.hosts.of(req.URL)
+	if c.set.MaxAttempts > 1 && (isIdempotent(req.Method) || c.promised()) {
+		c.body.keep()
+	}
+	return nil
+}
+
+// checkRequest refuses what net/http would refuse, before anything is counted.
+func checkRequest(req *http.Request) error {
+	switch {
+	case req.URL == nil:
+		return errors.New("polite: request without a URL; not sent")
+	case req.URL.Host == "":
+		return errors.New("polite: request URL without a host; not sent")
+	}
+	return nil
+}
+
+// settingsOf are the options of one call: its overrides, or else the
+// Transport's.
+func (t *Transport) settingsOf(req *http.Request) Overrides {
+	s := overridesFrom(req.Context())
+	r := &t.opts.Retry
+	s.MaxAttempts = or(s.MaxAttempts, r.MaxAttempts)
+	if r.Disable || nested(req.Context()) {
+		s.MaxAttempts = 1
+	}
+	s.MaxElapsed = or(s.MaxElapsed, r.MaxElapsed)
+	s.MaxWait = or(s.MaxWait, r.MaxWait)
+	s.AttemptTimeout = or(s.AttemptTimeout, r.AttemptTimeout)
+	s.AdmissionWait = or(s.AdmissionWait, t.opts.Limit.MaxWait)
+	if s.QuotaKey == "" && t.opts.QuotaKey != nil {
+		s.QuotaKey = t.opts.QuotaKey(req)
+	}
+	if s.Cost == 0 && t.opts.Cost != nil {
+		s.Cost = t.opts.Cost(req)
+	}
+	s.Cost = max(1, s.Cost)
+	return s
+}
+
+// admission waits until the host's stages let the call depart.
+func (c *call) admission() error {
+	since := time.Now()
+	var told Reason
+	for now := since; ; now = time.Now() {
+		r := c.host.admit(c, now)
+		c.publishBreaker(now)
+		if r.refused != nil {
+			return r.refused
+		}
+		if r.reason == 0 {
+			c.departed = true
+			return nil
+		}
+		err := c.bounded(r.until, r.reason, since, c.set.AdmissionWait)
+		if err == nil {
+			if told != r.reason && c.trace != nil && c.trace.Wait != nil {
+				c.trace.Wait(WaitEvent{Request: c.event(), Reason: r.reason, Attempt: c.attempts + 1, From: now, Until: r.until})
+			}
+			told = r.reason
+			if !r.first { // those before it wake it
+				r.until = time.Time{}
+			}
+			err = c.sleep(r.until, r.reason, since, c.set.AdmissionWait)
+		}
+		if err != nil {
+			c.host.leave(c)
+			return err
+		}
+	}
+}
+
+// bounded returns an error if a wait until then, one of those that may take
+// most since the given time, would end too late for the call.
+func (c *call) bounded(until time.Time, reason Reason, since time.Time, most time.Duration) error {
+	bound := ""
+	deadline, has := c.ctx.Deadline()
+	switch {
+	case has && until.After(deadline):
+		bound = boundDeadline
+	case !c.deadline.IsZero() && until.After(c.deadline):
+		bound = boundElapsed
+	case most >= 0 && until.Sub(since) > most && until.After(since):
+		bound = boundMaxWait
+	default:
+		return nil
+	}
+	return &WaitError{Host: c.host.key.String(), Reason: reason, Until: until, Bound: bound, Attempts: c.attempts}
+}
+
+// sleep is the only place where polite waits: until the given instant (zero:
+// for as long as the bounds allow), until the call is woken, or until its
+// context ends.
+func (c *call) sleep(until time.Time, reason Reason, since time.Time, most time.Duration) error {
+	end, bound := until, ""
+	if most >= 0 && (end.IsZero() || since.Add(most).Before(end)) {
+		end, bound = since.Add(most), boundMaxWait
+	}
+	if !c.deadline.IsZero() && (end.IsZero() || c.deadline.Before(end)) {
+		end, bound = c.deadline, boundElapsed
+	}
+	var fired <-chan time.Time
+	if !end.IsZero() {
+		timer := time.NewTimer(time.Until(end))
+		defer timer.Stop()
+		fired = timer.C
+	}
+	select {
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	case <-c.wake:
+		return nil
+	case <-fired:
+		if bound == "" {
+			return nil
+		}
+		return &WaitError{Host: c.host.key.String(), Reason: reason, Bound: bound, Attempts: c.attempts}
+	}
+}
+
+// rouse makes a waiting call look again. It never blocks.
+func (c *call) rouse() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits out the delay of the call's own retry. Delays that hold for
+// everybody are the gate's, at the next admission.
+func (c *call) pause(a *attempt) error {
+	now := time.Now()
+	if a.asked > 0 || a.verdict.Outcome == Throttled || !a.retryAt.After(now) {
+		return nil
+	}
+	if c.trace != nil && c.trace.Wait != nil {
+		c.trace.Wait(WaitEvent{Request: c.event(), Reason: ReasonBackoff, Attempt: c.attempts + 1, From: now, Until: a.retryAt})
+	}
+	return c.sleep(a.retryAt, ReasonBackoff, now, -1)
+}
+
+// judge classifies an attempt and enters it into the host's books.
+func (c *call) judge(a *attempt) {
+	now := time.Now()
+	var s signals
+	r := report{now: now, uncounted: a.phase == notSent}
+	if a.err == nil {
+		s = c.t.dialects.read(c.req.URL.Host, a.resp.StatusCode, a.resp.Header, now)
+		r.signals, r.uncounted = &s, isCached(a.resp.Header)
+	}
+	a.verdict = c.verdict(a, &s)
+	c.hint(a, &s, now)
+	r.verdict = a.verdict
+	if r.verdict.Outcome == Throttled || r.verdict.Outcome == Failed && a.asked > 0 {
+		r.until, r.asked = a.retryAt, a.asked > 0
+		if c.set.MaxWait >= 0 {
+			r.latest = now.Add(c.set.MaxWait)
+		}
+	}
+	c.departed = false
+	c.host.settle(c, r)
+	c.publish(a, &s, &r)
+}
+
+// isCached reports whether a response comes from a cache, and so says nothing
+// about the quota (RFC 9111 section 5.1).
+func isCached(h http.Header) bool {
+	age := h.Get("Age")
+	return age != "" && age != "0"
+}
+
+// verdict asks the classifier, after what only the call itself can know.
+func (c *call) verdict(a *attempt, s *signals) Verdict {
+	if a.err != nil && c.ctx.Err() != nil {
+		return Verdict{Outcome: Ignored} // the caller gave up, whatever the error says
+	}
+	if classify := c.t.opts.Classify; classify != nil {
+		return classify(a.resp, a.err)
+	}
+	v := DefaultClassify(a.resp, a.err)
+	if s.refused && v.Outcome == OK {
+		v = Verdict{Outcome: Throttled, Retry: true}
+	}
+	if s.veto {
+		v.Retry = false
+	}
+	return v
+}
+
+// hint finds when the next attempt may be made at the earliest: when the
+// server said, or after the backoff.
+func (c *call) hint(a *attempt, s *signals, now time.Time) {
+	switch {
+	case !a.verdict.Retry && a.verdict.Outcome != Throttled && a.verdict.Outcome != Failed:
+	case a.verdict.Wait > 0:
+		a.retryAt = now.Add(a.verdict.Wait)
+		a.asked = a.verdict.Wait
+	case s.retryAt.After(now):
+		a.retryAt = s.retryAt
+		a.asked = s.retryAt.Sub(now)
+	default:
+		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.attempts)))
+	}
+}
+
+// again decides whether there is another attempt, and notes why not.
+func (c *call) again(a *attempt) bool {
+	switch v := a.verdict; {
+	case v.Outcome == OK && !v.Retry:
+		return false
+	case c.ctx.Err() != nil:
+		a.stop = ReasonTime
+	case !v.Retry:
+		a.stop = ReasonFinal
+	case c.attempts >= c.set.MaxAttempts:
+		a.stop = ReasonAttempts
+	case !c.mayRepeat(a.phase):
+		a.stop = ReasonNotRepeatable
+	default:
+		a.stop = c.roomFor(a)
+	}
+	if a.stop != 0 && c.trace != nil && c.trace.Stop != nil {
+		c.trace.Stop(StopEvent{Request: c.event(), Reason: a.stop, Attempts: c.attempts, Status: a.status(), Err: a.err})
+	}
+	return a.stop == 0
+}
+
+// roomFor reports whether time and budget allow the wait before another
+// attempt.
+func (c *call) roomFor(a *attempt) Reason {
+	now := time.Now()
+	reason := ReasonBackoff
+	if a.asked > 0 {
+		reason = ReasonRetryAfter
+	}
+	err := c.bounded(a.retryAt, reason, now, c.set.MaxWait)
+	if err == nil {
+		err = c.bounded(c.host.gatedUntil(c), ReasonRetryAfter, now, c.set.AdmissionWait)
+	}
+	if err != nil {
+		a.cause = err
+		return ReasonTime
+	}
+	if a.asked == 0 && a.verdict.Outcome == Failed && !c.host.grantRetry(now) {
+		return ReasonBudget
+	}
+	return 0
+}
+
+// conclude hands the last attempt's result to the caller.
+func (c *call) conclude(a *attempt) (*http.Response, error) {
+	if a.err == nil {
+		c.current = nil
+		return a.handOver(), nil
+	}
+	if c.ctx.Err() != nil {
+		return nil, a.err
+	}
+	err := &RetryError{Host: c.host.key.String(), Attempts: c.attempts, Sent: c.reached, Reason: a.stop, Err: a.err}
+	if a.cause != nil {
+		err.Err = fmt.Errorf("%w (%w)", a.err, a.cause)
+	}
+	return nil, err
+}
+
+// notSent completes the error of a call that ends before its next attempt with
+// what the attempts before it met.
+func (c *call) notSent(err error) error {
+	reason := ReasonTime
+	switch e := err.(type) {
+	case *WaitError:
+		reason = e.Reason
+		if c.current != nil {
+			e.Err = c.current.failure()
+		}
+	case *CircuitOpenError:
+		reason = ReasonBreaker
+	}
+	if c.trace != nil && c.trace.Stop != nil {
+		c.trace.Stop(StopEvent{Request: c.event(), Reason: reason, Attempts: c.attempts, Err: err})
+	}
+	return err
+}
+
+// event is the part of every event that names the request.
+func (c *call) event() Request {
+	return Request{Method: or(c.req.Method, http.MethodGet), Host: c.host.key.String(), Path: c.req.URL.Path}
+}
+
+// publish tells the observers what an attempt has shown; no lock is held.
+func (c *call) publish(a *attempt, s *signals, r *report) {
+	c.publishBreaker(r.now)
+	t := c.trace
+	if t == nil {
+		return
+	}
+	if t.Attempt != nil {
+		t.Attempt(AttemptEvent{Request: c.event(), Attempt: c.attempts, Status: a.status(), Err: a.err,
+			Outcome: a.verdict.Outcome, Duration: r.now.Sub(c.sentAt)})
+	}
+	if t.Quota != nil {
+		for _, q := range s.quotas[:s.n] {
+			t.Quota(QuotaEvent{Request: c.event(), Quota: q})
+		}
+	}
+	if t.Gate != nil && !r.until.IsZero() {
+		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: c.host.gatedUntil(c), Asked: r.asked})
+	}
+}
+
+func (c *call) publishBreaker(now time.Time) {
+	if c.t.opts.Breaker.Disable {
+		return
+	}
+	if e, ok := c.host.breakerChanged(now); ok && c.trace != nil && c.trace.Breaker != nil {
+		c.trace.Breaker(e)
+	}
+}
