@@ -1,0 +1,5 @@
+//go:build race
+
+package httptest
+
+const raceEnabled = true

@@ -1,0 +1,228 @@
+package httptest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEarlyCountsWhatWasSentAfterTheClientWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}, Latency: 20 * time.Millisecond})
+		var all sync.WaitGroup
+		for range 5 { // all under way before the first refusal is known
+			all.Go(func() { get(t, s, "/v1/cafes") })
+		}
+		all.Wait()
+		assert.Equal(t, 4, s.Refusals())
+		assert.Zero(t, s.Scorecard().All.Early)
+		get(t, s, "/v1/cafes")
+		assert.Equal(t, 1, s.Scorecard().All.Early)
+		time.Sleep(time.Minute)
+		get(t, s, "/v1/cafes")
+		assert.Equal(t, 1, s.Scorecard().All.Early)
+	})
+}
+
+func TestHotLoopWithoutLatencyIsEarlyEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}})
+		statuses(t, s, "/v1/cafes", 5)
+		assert.Equal(t, 3, s.Scorecard().All.Early)
+	})
+}
+
+func TestBurstAfterAWaitIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{Limit: Limit{N: 2, Per: time.Minute}})
+		statuses(t, s, "/v1/cafes", 3)
+		time.Sleep(time.Minute)
+		for range 4 {
+			go get(t, s, "/v1/cafes")
+		}
+		time.Sleep(500 * time.Millisecond)
+		get(t, s, "/v1/cafes")
+		m := s.Scorecard().All
+		assert.Equal(t, 4, m.Reopen100ms)
+		assert.Equal(t, 5, m.ReopenSecond)
+	})
+}
+
+func TestBurstAfterAnOutageIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := Respond(503)
+		s := Must(t, Config{Limit: Limit{N: -1}, Phases: []Phase{{For: time.Minute, Outage: &down}}})
+		statuses(t, s, "/v1/cafes", 50)
+		time.Sleep(time.Minute)
+		statuses(t, s, "/v1/cafes", 7)
+		assert.Equal(t, 7, s.Scorecard().All.Reopen100ms)
+		assert.Equal(t, 50, s.Scorecard().All.Peak100ms)
+	})
+}
+
+func TestRepeatOfAnUnsafeRequestWithoutKeyIsCounted(t *testing.T) {
+	s := Must(t, Aroma())
+	post := func(path, body string, header ...string) {
+		send(t, s, http.MethodPost, path, strings.NewReader(body), header...)
+	}
+	post("/v1/clients", `{"compte":"pau"}`)
+	post("/v1/clients", `{"compte":"pau"}`)
+	assert.Zero(t, s.Scorecard().All.UnsafeRepeats, "the first did not fail")
+	s.Script(Respond(503))
+	post("/v1/clients", `{"compte":"ona"}`)
+	post("/v1/clients", `{"compte":"ona"}`)
+	assert.Equal(t, 1, s.Scorecard().All.UnsafeRepeats)
+	s.Script(Respond(503))
+	post("/v1/comandes", anOrder, "Idempotency-Key", "k", "Authorization", "Bearer empleat:1")
+	post("/v1/comandes", anOrder, "Idempotency-Key", "k", "Authorization", "Bearer empleat:1")
+	assert.Equal(t, 1, s.Scorecard().All.UnsafeRepeats, "a key makes it safe")
+}
+
+func TestSecondKeyForALostOrderIsADuplicate(t *testing.T) {
+	s := Must(t, Aroma())
+	s.Script(Respond(0).With(ResetAfter))
+	req, err := http.NewRequest(http.MethodPost, BaseURL+"/v1/comandes", strings.NewReader(anOrder))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer empleat:1")
+	req.Header.Set("Idempotency-Key", "k1")
+	_, err = s.Transport().RoundTrip(req)
+	require.Error(t, err)
+	placeOrder(t, s, "k2", anOrder)
+	assert.Equal(t, 1, s.Scorecard().All.Duplicates)
+}
+
+func TestBodiesLeftOpenOrUnreadAreCounted(t *testing.T) {
+	s := Must(t, Config{})
+	resp, err := s.Transport().RoundTrip(requestTo(t, "/v1/cafes"))
+	require.NoError(t, err)
+	assert.Equal(t, 1, s.Scorecard().All.Unclosed)
+	require.NoError(t, resp.Body.Close())
+	require.NoError(t, resp.Body.Close())
+	assert.Zero(t, s.Scorecard().All.Unclosed)
+	assert.Equal(t, 1, s.Scorecard().All.Unread)
+	get(t, s, "/v1/cafes")
+	assert.Equal(t, 1, s.Scorecard().All.Unread)
+}
+
+func TestConnectionsAreCountedOnAWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{})
+		transport, stop := s.Pipe()
+		defer stop()
+		for range 3 {
+			req := requestTo(t, "/v1/cafes/caf_00001")
+			req.URL.Scheme = "http"
+			resp, err := transport.RoundTrip(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close()) // unread: net/http cannot always reuse the connection
+		}
+		card := s.Scorecard()
+		require.Len(t, card.Clients, 1)
+		assert.Equal(t, "ip:192.0.2.1", card.Clients[0].Client)
+		assert.Positive(t, card.All.Connections)
+		assert.LessOrEqual(t, card.All.Connections, 3)
+	})
+}
+
+func TestRefusalsBeyondToleranceAreAnOffence(t *testing.T) {
+	for _, tc := range []struct {
+		requests, refusals int
+		tolerance          Tolerance
+		offends            bool
+	}{
+		{100, 5, Tolerance{}, false},
+		{100, 6, Tolerance{}, true},
+		{4, 3, Tolerance{}, false}, // nobody knows a limit before the first answer
+		{5, 4, Tolerance{}, true},
+		{100, 20, Tolerance{Refusals: 20}, false},
+		{100, 1, Tolerance{Refusals: -1}, true},
+	} {
+		m := Manners{Requests: tc.requests, Refusals: tc.refusals}
+		assert.Equal(t, tc.offends, len(m.Offences(tc.tolerance)) > 0, "%d of %d", tc.refusals, tc.requests)
+	}
+	assert.NotEmpty(t, Manners{Reopen100ms: 9}.Offences(Tolerance{Reopen100ms: 8}))
+}
+
+// recorder is a testing.TB that notes a failure instead of failing.
+type recorder struct {
+	testing.TB
+	failed string
+}
+
+func (r *recorder) Helper() {}
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.failed = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+func TestRequireWellBehavedFailsForTheRudeAndSaysWhy(t *testing.T) {
+	verdict := func(s *Server) string {
+		r := &recorder{TB: t}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			RequireWellBehaved(r, s)
+		}()
+		<-done
+		return r.failed
+	}
+	s := Must(t, Config{Limit: Limit{N: 1, Per: time.Hour}})
+	statuses(t, s, "/v1/cafes", 1)
+	assert.Empty(t, verdict(s))
+	statuses(t, s, "/v1/cafes", 2)
+	failed := verdict(s)
+	assert.Contains(t, failed, "ip:192.0.2.1: 1 requests before the instant it had been told to wait for")
+	assert.Contains(t, failed, "peak/100ms")
+}
+
+func TestCallersBeyondTheBoundShareARow(t *testing.T) {
+	var c callers
+	for i := range maxCallers + 100 {
+		c.of(itoa(i)).Requests++
+	}
+	assert.Len(t, c.byKey, maxCallers+1)
+	assert.Equal(t, 100, c.byKey["(others)"].Requests)
+}
+
+func TestArrivalsKeepTheLatest(t *testing.T) {
+	s := Must(t, Config{KeepArrivals: 3})
+	for i := range 20 {
+		get(t, s, "/v1/cafes/"+itoa(i))
+	}
+	arrivals := s.Arrivals()
+	require.Len(t, arrivals, 3)
+	assert.Equal(t, "/v1/cafes/19", arrivals[2].Path)
+	assert.Equal(t, 20, s.Requests())
+	assert.Empty(t, Must(t, Config{KeepArrivals: -1}).Arrivals())
+}
+
+func TestServerIsSafeForConcurrentUse(t *testing.T) {
+	config := Aroma()
+	config.Chances = []Chance{{P: 0.1, Reply: Fail(ResetAfter)}}
+	config.Phases = []Phase{{PerSecond: 1_000_000, Queue: -1}}
+	s := Must(t, config)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 100 {
+				req := requestTo(t, "/v1/cafes?q="+itoa(i)).WithContext(context.Background())
+				if resp, err := s.Transport().RoundTrip(req); err == nil {
+					_ = resp.Body.Close()
+				}
+				s.Script(Respond(503))
+				_ = s.Scorecard().String()
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 800, s.Requests())
+}
