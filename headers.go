@@ -366,7 +366,8 @@ func (g fieldGroup) sayRefused() bool {
 	return false
 }
 
-// bucket returns the bucket that the response names, or else its only policy.
+// bucket returns the bucket that the response names, or else its only policy in
+// the sense of the RateLimit drafts.
 func (g fieldGroup) bucket(quotas []Quota) string {
 	for i := range g {
 		if g[i].role == roleBucket {
@@ -375,8 +376,15 @@ func (g fieldGroup) bucket(quotas []Quota) string {
 			}
 		}
 	}
-	if len(quotas) == 1 && quotas[0].Unit == "" {
-		return quotas[0].Policy
+	if len(quotas) != 1 || quotas[0].Unit != "" {
+		return ""
+	}
+	for i := range g {
+		// Only the drafts name what a request counted against. Other names, like
+		// "minute" or "requests", tell quotas of every request apart.
+		if g[i].role == roleState || g[i].role == rolePolicies {
+			return quotas[0].Policy
+		}
 	}
 	return ""
 }

@@ -301,8 +301,6 @@ func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
 		q := base
 		if i < len(layers) {
 			q.Policy, q.Window = joinPolicy(base.Policy, layers[i].policy), layers[i].window
-		} else if i > 0 {
-			q.Policy = joinPolicy(base.Policy, ordinal(i))
 		}
 		q.Limit = limitAt(limits, i, n)
 		if !unmetered(limits, remaining) {
@@ -320,12 +318,15 @@ func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
 			if q.Window == 0 {
 				q.Window = p.window
 			}
-			if name := policies.nameOf(p); name != "" && q.Policy == "" {
-				q.Policy = name
+			if q.Policy == "" {
+				q.Policy = policies.nameOf(p)
 			}
 			if p.unit != "" {
 				q.Unit = p.unit
 			}
+		}
+		if i > 0 && q.Policy == base.Policy {
+			q.Policy = joinPolicy(base.Policy, ordinal(i))
 		}
 		q.Window = r.refill(g, q)
 		q.Reset = r.reset(g, i, n, q.Window)
