@@ -277,9 +277,12 @@ func (a *attempt) unbound() {
 	}
 }
 
-// timedOut reports whether the attempt was ended by its own timer.
-func (a *attempt) timedOut(timeout **AttemptTimeoutError) bool {
-	return errors.As(context.Cause(a.ctx), timeout)
+// timeoutOr is err, or the time-out of the attempt where that is behind it.
+func (a *attempt) timeoutOr(err error) error {
+	if timeout, ok := context.Cause(a.ctx).(*AttemptTimeoutError); ok {
+		return timeout
+	}
+	return err
 }
 
 // receive takes the response over: its body becomes the attempt's, and a Fetch
@@ -325,15 +328,9 @@ func endMarked(resp *http.Response) bool {
 // attempt where the base saw a cancellation, the error of the request's body
 // where it saw a failed write.
 func (a *attempt) explain() {
-	var timeout *AttemptTimeoutError
-	switch {
-	case a.timedOut(&timeout):
-		a.err = timeout
-	case a.call.ctx.Err() != nil:
-	default:
-		if err := a.call.body.failure(); err != nil {
-			a.err = &bodyReadError{err}
-		}
+	a.err = a.timeoutOr(a.err)
+	if err := a.call.body.failure(); err != nil && a.call.ctx.Err() == nil {
+		a.err = &bodyReadError{err}
 	}
 }
 
@@ -341,10 +338,11 @@ func (a *attempt) explain() {
 // by net/http, which asked for a connection and got none or did not begin to
 // write, or by an error of dialling.
 func (a *attempt) reached() phase {
+	if a.err == nil {
+		return answered
+	}
 	var op *net.OpError
 	switch {
-	case a.err == nil:
-		return answered
 	case a.wire.written.Load() > 0:
 		return sent
 	case a.wire.asked.Load() > 0, errors.As(a.err, &op) && op.Op == "dial", errors.As(a.err, new(*net.DNSError)):

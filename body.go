@@ -190,9 +190,8 @@ func (b responseBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.unbound()
 	if err != nil {
-		var timeout *AttemptTimeoutError
-		if err != io.EOF && b.timedOut(&timeout) {
-			err = timeout
+		if err != io.EOF {
+			err = b.timeoutOr(err)
 		}
 		b.finish()
 	}

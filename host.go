@@ -250,7 +250,7 @@ func (h *hostState) departLocked(c *call, now time.Time) {
 type report struct {
 	now       time.Time
 	verdict   Verdict
-	signals   *signals  // nil without a response
+	answered  bool      // there was a response
 	uncounted bool      // the server cannot have counted it: never sent, or answered by a cache
 	until     time.Time // closes the gate, unless zero
 	asked     bool      // the server named that instant
@@ -258,11 +258,11 @@ type report struct {
 }
 
 // settle enters the end of an attempt into all books and wakes who may go.
-func (h *hostState) settle(c *call, r report) {
+func (h *hostState) settle(c *call, r report, s *signals) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.flying--
-	c.lane.arrive(c, r)
+	c.lane.arrive(c, r, s)
 	h.recordLocked(c, r.verdict.Outcome)
 	switch {
 	case !r.until.IsZero() && r.verdict.Outcome == Throttled:

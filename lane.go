@@ -62,43 +62,41 @@ func (l *lane) depart(c *call, now time.Time) {
 }
 
 // arrive enters the end of a request and what its answer says.
-func (l *lane) arrive(c *call, r report) {
+func (l *lane) arrive(c *call, r report, s *signals) {
 	l.flight.remove(c)
 	if l.probe == c {
 		l.probe = nil
 	}
-	if r.signals != nil {
-		l.met = true
-	}
+	l.met = l.met || r.answered
 	if r.uncounted {
 		return
 	}
 	a := answer{sent: c.sentAt, read: r.now, units: c.units, aside: l.aside(c.sentAt), refused: r.verdict.Outcome == Throttled}
 	for i := range l.ledgers {
-		if g := &l.ledgers[i]; !r.speaksOf(g.policy) {
+		if g := &l.ledgers[i]; !s.speaksOf(g.policy) {
 			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))
 		}
 	}
-	if r.signals == nil {
+	if s == nil {
 		return
 	}
-	for _, q := range r.signals.quotas[:r.signals.n] {
-		if q.Unit == "" { // tokens, points and bytes are no requests
+	for i := range s.n {
+		if q := &s.quotas[i]; q.Unit == "" { // tokens, points and bytes are no requests
 			l.ledger(q.Policy).observe(q, a)
 		}
 	}
-	if r.verdict.Outcome == OK && r.signals.n == 0 {
+	if r.verdict.Outcome == OK && s.n == 0 {
 		l.forgetFresh()
 	}
 }
 
 // speaksOf reports whether the answer told about the policy.
-func (r *report) speaksOf(policy string) bool {
-	if r.signals == nil {
+func (s *signals) speaksOf(policy string) bool {
+	if s == nil {
 		return false
 	}
-	for i := range r.signals.n {
-		if q := &r.signals.quotas[i]; q.Policy == policy && q.Unit == "" {
+	for i := range s.n {
+		if q := &s.quotas[i]; q.Policy == policy && q.Unit == "" {
 			return true
 		}
 	}

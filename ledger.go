@@ -30,10 +30,10 @@ type ledger struct {
 	refill float64 // units per second that come back by themselves; 0: at the reset only
 	price  float64 // units of the quota that one of ours uses up, at least 1
 
-	fresh  bool     // a window has begun and nobody has answered in it
-	began  int64    // units sent when the present window began
-	before float64  // units that the window before it used, as far as we sent them
-	base   baseline // the first answer of the window
+	fresh  bool          // a window has begun and nobody has answered in it
+	began  int64         // units sent when the present window began
+	before float64       // units that the window before it used, as far as we sent them
+	base   baseline      // the first answer of the window
 	opened time.Time     // when the present window began
 	margin time.Duration // how much later than announced the reset has proved to be
 }
@@ -123,7 +123,7 @@ func (l *ledger) due() time.Time {
 // tooEarly learns that the reset comes later than announced, because the server
 // rounds down or the clocks differ by less than can be told: the first request
 // after it was refused in the name of the old window.
-func (l *ledger) tooEarly(q Quota, a answer) {
+func (l *ledger) tooEarly(q *Quota, a answer) {
 	l.margin = min(l.margin+settle, 3*settle)
 	l.fresh = false
 	l.low, l.sent, l.read, l.units = 0, a.sent, a.read, a.units
@@ -153,7 +153,7 @@ func (l *ledger) slide(now time.Time, total int64) {
 const slidingShare = 0.95
 
 // observe enters what an answer says.
-func (l *ledger) observe(q Quota, a answer) {
+func (l *ledger) observe(q *Quota, a answer) {
 	if q.Limit >= 0 {
 		l.limit = float64(q.Limit)
 	}
@@ -190,7 +190,7 @@ func (l *ledger) observe(q Quota, a answer) {
 }
 
 // begin opens the books of a window with its first answer.
-func (l *ledger) begin(q Quota, a answer) {
+func (l *ledger) begin(q *Quota, a answer) {
 	l.fresh = false
 	if l.shape != slidingShape {
 		l.reset = q.Reset
@@ -203,19 +203,20 @@ func (l *ledger) begin(q Quota, a answer) {
 }
 
 // govern makes an answer the governing one.
-func (l *ledger) govern(left float64, q Quota, a answer) {
+func (l *ledger) govern(left float64, q *Quota, a answer) {
 	l.low, l.sent, l.read, l.units = left, a.sent, a.read, a.units
 	switch {
 	case q.Reset.IsZero() || l.shape == slidingShape:
-	case q.Reset.Before(l.reset) || q.Reset.Sub(l.reset) > settle:
+	case l.shape == windowShape && q.Reset.After(l.reset) && q.Reset.Sub(l.reset) <= settle:
+		// One reset, told again in whole seconds from now, rounded up.
+	default:
 		l.reset = q.Reset
-		// Within a second the earlier one holds: servers round up.
 	}
 }
 
 // younger lets an answer take over. Where the quota comes back by itself, the
 // books know fractions that the answer rounded off, and keep them.
-func (l *ledger) younger(left float64, q Quota, a answer) {
+func (l *ledger) younger(left float64, q *Quota, a answer) {
 	if known := l.left(a.read, 0); l.refill > 0 && known >= left && known < left+1 && !a.refused {
 		l.low, l.sent, l.read, l.units = known, a.sent, a.read, a.units
 		return
@@ -224,12 +225,12 @@ func (l *ledger) younger(left float64, q Quota, a answer) {
 }
 
 // stale reports whether an answer speaks of the window that is over.
-func (l *ledger) stale(q Quota, a answer) bool {
+func (l *ledger) stale(q *Quota, a answer) bool {
 	return a.sent.Before(l.opened) && !q.Reset.After(l.opened.Add(settle))
 }
 
 // rolled reports whether an answer belongs to a later window than the books.
-func (l *ledger) rolled(q Quota, a answer) bool {
+func (l *ledger) rolled(q *Quota, a answer) bool {
 	return l.shape != bucketShape && l.shape != slidingShape &&
 		!q.Reset.IsZero() && !l.reset.IsZero() &&
 		!a.read.Before(l.reset) && q.Reset.After(l.reset.Add(settle/2))
@@ -239,7 +240,7 @@ func (l *ledger) rolled(q Quota, a answer) bool {
 // reset. All of the limit back means a window. Little back, with the next
 // reset far away and just as much missing as our own requests of the window
 // before explain, means that it slides.
-func (l *ledger) judge(q Quota, a answer) {
+func (l *ledger) judge(q *Quota, a answer) {
 	if q.Reset.IsZero() || l.limit <= 0 {
 		return
 	}
@@ -248,10 +249,10 @@ func (l *ledger) judge(q Quota, a answer) {
 	}
 	since := float64(a.units-l.began) * l.price
 	used := l.limit - float64(q.Remaining)
+	if used <= since+a.aside*l.price && l.before > l.limit/2 {
+		l.shape = windowShape
+	}
 	if used <= max(2*since, l.limit/2) {
-		if l.shape == unknownShape && l.before > l.limit/2 {
-			l.shape = windowShape
-		}
 		return
 	}
 	elapsed := a.read.Sub(l.opened)
@@ -268,7 +269,7 @@ func (l *ledger) judge(q Quota, a answer) {
 
 // learn draws conclusions from two answers of one window: what one of our
 // requests uses up, and whether the quota comes back by itself.
-func (l *ledger) learn(q Quota, a answer) {
+func (l *ledger) learn(q *Quota, a answer) {
 	left := float64(q.Remaining)
 	l.learnPrice(left, a)
 	if l.shape == slidingShape {
@@ -295,7 +296,7 @@ func (l *ledger) learn(q Quota, a answer) {
 // refillSeen is the least rate that explains the difference of the base and
 // this answer, given that both were rounded down to whole units and their
 // resets up to whole seconds.
-func (l *ledger) refillSeen(q Quota, a answer) float64 {
+func (l *ledger) refillSeen(q *Quota, a answer) float64 {
 	left := float64(q.Remaining)
 	rate := 0.0
 	if !q.Reset.IsZero() && left < l.base.left {
@@ -324,7 +325,7 @@ func (l *ledger) firstPrice(left float64) float64 {
 // spend the same quota.
 func (l *ledger) learnPrice(left float64, a answer) {
 	ours := float64(a.units-l.base.units) + (l.base.aside-a.aside)/2
-	if ours < max(1, 2*l.base.aside) {
+	if ours < max(1, 2*l.base.aside, 2*a.aside) {
 		return
 	}
 	fall := l.base.left - left + l.refill*a.read.Sub(l.base.read).Seconds()

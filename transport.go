@@ -100,7 +100,7 @@ func (c *call) end() {
 		c.host.leave(c)
 	}
 	if c.departed {
-		c.host.settle(c, report{now: time.Now(), verdict: Verdict{Outcome: Ignored}})
+		c.host.settle(c, report{now: time.Now(), verdict: Verdict{Outcome: Ignored}}, nil)
 	}
 	if c.current != nil {
 		c.current.abandon()
@@ -311,7 +311,7 @@ func (c *call) judge(a *attempt) {
 	r := report{now: now, uncounted: a.phase == notSent}
 	if a.err == nil {
 		s = c.t.dialects.read(c.req.URL.Host, a.resp.StatusCode, a.resp.Header, now)
-		r.signals, r.uncounted = &s, isCached(a.resp.Header)
+		r.answered, r.uncounted = true, isCached(a.resp.Header)
 	}
 	a.verdict = c.verdict(a, &s)
 	c.hint(a, &s, now)
@@ -323,7 +323,7 @@ func (c *call) judge(a *attempt) {
 		}
 	}
 	c.departed = false
-	c.host.settle(c, r)
+	c.host.settle(c, r, &s)
 	c.publish(a, &s, &r)
 }
 
