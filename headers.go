@@ -69,6 +69,9 @@ func ParseQuota(h http.Header, now time.Time) []Quota {
 	clock, fields := scan(table, table.other, h, now, space[:0])
 	r := reading{clock: clock}
 	r.quotas(&t, fields)
+	if t.n == 0 {
+		return nil
+	}
 	return slices.Clone(t.list())
 }
 

@@ -208,20 +208,20 @@ type wildcard struct {
 var builtinDialects = sync.OnceValue(func() *dialects { return newDialects(nil) })
 
 // newDialects compiles the built-in table with the user's rows before it.
-func newDialects(extra []Dialect) *dialects {
-	rows := make([]*dialectRow, 0, len(extra)+len(builtinTable))
-	add := func(table []Dialect, hosted bool) {
-		for _, d := range table {
-			if (len(d.Hosts) > 0) == hosted {
-				rows = append(rows, &dialectRow{Dialect: d, order: len(rows)})
+func newDialects(extra []Dialect) *dialects { return compile(extra, builtinTable) }
+
+// compile builds the index of tables, the first going before the others.
+func compile(tables ...[]Dialect) *dialects {
+	var rows []*dialectRow
+	for _, table := range tables {
+		for _, hosted := range []bool{true, false} {
+			for _, row := range table {
+				if (len(row.Hosts) > 0) == hosted {
+					rows = append(rows, &dialectRow{Dialect: row, order: len(rows)})
+				}
 			}
 		}
 	}
-	add(extra, true)
-	add(extra, false)
-	add(builtinTable, true)
-	add(builtinTable, false)
-
 	d := &dialects{names: newNameIndex(), hosts: make(map[string]*hostDialect)}
 	// The clock and the cache are read first hand; no row can take these over.
 	protocol := &dialectRow{order: -1}

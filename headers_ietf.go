@@ -141,7 +141,7 @@ func (it *rateItem) bare(part string) {
 	}
 	if v, ok := parseCount(part); ok {
 		if it.limit < 0 {
-			it.limit = v
+			it.limit = max(v, -1)
 		}
 		return
 	}
