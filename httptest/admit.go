@@ -45,7 +45,7 @@ func (s *Server) admit(x *exchange) answer {
 		a.delay += hold
 		rulings = s.countFailure(x, a.status, policies, charges, rulings)
 	}
-	s.announce(a.header, policies, rulings, refusing, x.now)
+	s.announce(&a, policies, rulings, refusing, x.now)
 	return a
 }
 
@@ -63,9 +63,9 @@ func (s *Server) refuse(x *exchange, p *Policy, wait time.Duration) answer {
 	}
 	if p.Body != "" {
 		a.body = []byte(p.Body)
-		set(a.header, "Content-Type", http.DetectContentType(a.body))
+		a.set("Content-Type", http.DetectContentType(a.body))
 		if p.Body[0] == '{' {
-			set(a.header, "Content-Type", "application/json; charset=utf-8")
+			a.set("Content-Type", "application/json; charset=utf-8")
 		}
 	}
 	hint := p.Hint
@@ -79,7 +79,7 @@ func (s *Server) refuse(x *exchange, p *Policy, wait time.Duration) answer {
 // hint sets Retry-After, unless the server is silent.
 func (s *Server) hint(a *answer, hint Hint, wait time.Duration, now time.Time) {
 	if text := hint.value(wait, now, s.config.Skew); text != "" && !s.config.Silent {
-		set(a.header, "Retry-After", text)
+		a.set("Retry-After", text)
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *Server) uncounted(x *exchange, policies []*Policy, err error) answer {
 		if p.FailClosed {
 			a := errorAnswer(http.StatusServiceUnavailable, "", "")
 			a.body = nil
-			set(a.header, "Retry-After", strconv.Itoa(storeDownHint))
+			a.set("Retry-After", strconv.Itoa(storeDownHint))
 			return a
 		}
 	}
@@ -128,7 +128,7 @@ func (s *Server) countFailure(x *exchange, status int, policies []*Policy, charg
 }
 
 // announce writes the quota headers. The plain dialects describe the refusing policy, or else the last one.
-func (s *Server) announce(h http.Header, policies []*Policy, rulings []Ruling, refusing int, now time.Time) {
+func (s *Server) announce(a *answer, policies []*Policy, rulings []Ruling, refusing int, now time.Time) {
 	if s.config.Silent {
 		return
 	}
@@ -147,7 +147,5 @@ func (s *Server) announce(h http.Header, policies []*Policy, rulings []Ruling, r
 	if len(quotas) == 0 {
 		return
 	}
-	for _, d := range s.config.Dialects {
-		d.announce(h, quotas, shown, now, s.config.Skew)
-	}
+	announce(a, s.config.Dialects, quotas, shown, now, s.config.Skew)
 }

@@ -107,6 +107,9 @@ func groupIP(host string) string {
 	if err != nil {
 		return host
 	}
+	if addr.Is4() {
+		return host
+	}
 	addr = addr.Unmap().WithZone("")
 	if addr.Is4() {
 		return addr.String()

@@ -200,21 +200,21 @@ func (s *Server) delivered(x *exchange, a *answer, grace time.Duration) {
 	}
 }
 
-// follow counts a response body in memory: open until it is closed, and unread if closed before its end.
-func (s *Server) follow(client string) (done func(read bool)) {
+// bodyOpened counts a response body that was handed over in memory.
+func (s *Server) bodyOpened(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows := [...]*conduct{s.callers.of(client), &s.callers.all}
-	for _, c := range rows {
-		c.Unclosed++
-	}
-	return func(read bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, c := range rows {
-			c.Unclosed--
-			c.Unread += count(!read)
-		}
+	s.callers.of(client).Unclosed++
+	s.callers.all.Unclosed++
+}
+
+// bodyClosed counts it off again, and notes when its end was not read.
+func (s *Server) bodyClosed(client string, read bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range [...]*conduct{s.callers.of(client), &s.callers.all} {
+		c.Unclosed--
+		c.Unread += count(!read)
 	}
 }
 

@@ -109,11 +109,18 @@ func coffeeID(i int) string { return fmt.Sprintf("caf_%05d", i+1) }
 
 // index is the inverse of coffeeID.
 func (c *catalog) index(id string) (int, bool) {
-	var n int
-	if _, err := fmt.Sscanf(id, "caf_%d", &n); err != nil || n < 1 || n > c.size() || coffeeID(n-1) != id {
+	digits, ok := strings.CutPrefix(id, "caf_")
+	if !ok || len(digits) < 5 || (len(digits) > 5 && digits[0] == '0') {
 		return 0, false
 	}
-	return n - 1, true
+	n := 0
+	for _, d := range []byte(digits) {
+		if d < '0' || d > '9' || n > c.size() {
+			return 0, false
+		}
+		n = 10*n + int(d-'0')
+	}
+	return n - 1, n >= 1 && n <= c.size()
 }
 
 // json returns item i as JSON; the slice is shared and must not be changed.
@@ -121,6 +128,10 @@ func (c *catalog) json(i int) []byte {
 	if b := c.rendered[i].Load(); b != nil {
 		return *b
 	}
+	return c.render(i)
+}
+
+func (c *catalog) render(i int) []byte {
 	b, err := json.Marshal(c.coffee(i))
 	if err != nil {
 		b = []byte("{}") // not reached: a Coffee always marshals

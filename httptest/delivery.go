@@ -26,7 +26,7 @@ func (a answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
 		h[name] = values
 	}
 	if h.Get("Content-Length") == "" && bodyAllowed(a.status) {
-		set(h, "Content-Length", strconv.Itoa(len(a.body)))
+		h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)
 	if head || !bodyAllowed(a.status) {
@@ -67,72 +67,78 @@ func bodyAllowed(status int) bool {
 // Read and Close may be called from different goroutines.
 type memoryBody struct {
 	ctx    context.Context
+	server *Server
+	client string        // whose body it is
+	end    error         // after rest: io.EOF, or what the fault says
+	stalls chan struct{} // if not nil: after rest nothing comes until it is closed
+
 	mu     sync.Mutex
 	rest   []byte
-	end    error // after rest: io.EOF, or what the fault says; nil = it never ends
-	once   sync.Once
-	closed chan struct{}
-	done   func(read bool) // told once, at Close
+	closed bool
 }
 
 var errBodyClosed = errors.New("httptest: read on a closed response body")
 
-func newMemoryBody(ctx context.Context, body []byte, fault Fault, done func(read bool)) *memoryBody {
-	b := &memoryBody{ctx: ctx, rest: body, end: io.EOF, closed: make(chan struct{}), done: done}
-	if fault.breaksBody() {
-		b.rest = body[:len(body)/2]
+func (s *Server) newBody(ctx context.Context, client string, a *answer) *memoryBody {
+	b := &memoryBody{ctx: ctx, server: s, client: client, rest: a.body, end: io.EOF}
+	if a.fault.breaksBody() {
+		b.rest = a.body[:len(a.body)/2]
 	}
-	switch fault {
+	switch a.fault {
 	case StallBody:
-		b.end = nil
+		b.stalls, b.end = make(chan struct{}), errBodyClosed
 	case TruncateBody:
 		b.end = io.ErrUnexpectedEOF
 	case ResetBody:
-		b.end = fault.err()
+		b.end = a.fault.err()
 	}
+	s.bodyOpened(client)
 	return b
 }
 
 func (b *memoryBody) Read(p []byte) (int, error) {
-	select {
-	case <-b.closed:
-		return 0, errBodyClosed
-	default:
-	}
 	if err := b.ctx.Err(); err != nil {
 		return 0, err
 	}
-	if n := b.next(p); n > 0 || len(p) == 0 {
-		return n, nil
+	n, err := b.next(p)
+	if n > 0 || err != nil || len(p) == 0 {
+		return n, err
 	}
-	if b.end != nil {
+	if b.stalls == nil {
 		return 0, b.end
 	}
 	select {
-	case <-b.closed:
-		return 0, errBodyClosed
+	case <-b.stalls:
+		return 0, b.end
 	case <-b.ctx.Done():
 		return 0, b.ctx.Err()
 	}
 }
 
 // next copies what is there.
-func (b *memoryBody) next(p []byte) int {
+func (b *memoryBody) next(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return 0, errBodyClosed
+	}
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
-	return n
+	return n, nil
 }
 
 // Close ends a stalled Read. It may be called more than once.
 func (b *memoryBody) Close() error {
-	b.once.Do(func() {
-		close(b.closed)
-		b.mu.Lock()
-		read := len(b.rest) == 0
-		b.mu.Unlock()
-		b.done(read)
-	})
+	b.mu.Lock()
+	first, read := !b.closed, len(b.rest) == 0
+	b.closed = true
+	b.mu.Unlock()
+	if !first {
+		return nil
+	}
+	if b.stalls != nil {
+		close(b.stalls)
+	}
+	b.server.bodyClosed(b.client, read)
 	return nil
 }

@@ -119,6 +119,6 @@ func only(r *http.Request, method string, carryOut func() answer) answer {
 		return carryOut()
 	}
 	a := errorAnswer(http.StatusMethodNotAllowed, "metode_no_permes", "Aquest mètode no és vàlid aquí.")
-	set(a.header, "Allow", method)
+	a.set("Allow", method)
 	return a
 }

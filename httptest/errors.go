@@ -2,7 +2,6 @@ package httptest
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 )
 
@@ -28,10 +27,15 @@ func errorAnswer(status int, code, message string) answer {
 }
 
 func jsonAnswer(status int, body []byte) answer {
-	return answer{status: status, header: make(http.Header, 16), body: body}
+	return answer{status: status, header: make(http.Header, 12), body: body}
 }
 
 // traceID numbers the responses; the seed keeps two servers' ids apart.
 func traceID(seed, n uint64) string {
-	return fmt.Sprintf("trz_%08x", uint32((n+seed)*0x9e3779b1))
+	const digits = "0123456789abcdef"
+	id := [12]byte{'t', 'r', 'z', '_'}
+	for x, i := uint32((n+seed)*0x9e3779b1), len(id)-1; i >= 4; i-- {
+		id[i], x = digits[x&15], x>>4
+	}
+	return string(id[:])
 }

@@ -2,7 +2,6 @@ package httptest
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -56,52 +55,66 @@ const exposed = "Aroma-RateLimit-Limit, Aroma-RateLimit-Restants, Aroma-RateLimi
 	"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, " +
 	"RateLimit, RateLimit-Policy, Retry-After, Aroma-Traca-Id"
 
-// announce writes the quotas in one dialect. Only the newest draft can name several; the others describe `shown`.
-func (d Dialect) announce(h http.Header, quotas []quota, shown quota, now time.Time, skew time.Duration) {
+// announce writes the quotas in every dialect. Only the newest draft can name several; the others describe `shown`.
+func announce(a *answer, dialects []Dialect, quotas []quota, shown quota, now time.Time, skew time.Duration) {
 	limit, remaining := strconv.Itoa(shown.limit.N), strconv.Itoa(max(0, shown.remaining))
 	epoch := strconv.FormatInt(unixUp(shown.reset.Add(skew)), 10)
 	left := strconv.FormatInt(secondsUp(shown.reset.Sub(now)), 10)
-	switch d {
-	case AromaCatalan:
-		set(h, "Aroma-Ratelimit-Limit", limit)
-		set(h, "Aroma-Ratelimit-Restants", remaining)
-		set(h, "Aroma-Ratelimit-Reinici", epoch)
-	case AromaEnglish:
-		set(h, "Aroma-Ratelimit-Limit", limit)
-		set(h, "Aroma-Ratelimit-Remaining", remaining)
-		set(h, "Aroma-Ratelimit-Reset", epoch)
-	case XRateLimit, XRateLimitLeft:
-		set(h, "X-Ratelimit-Limit", limit)
-		set(h, "X-Ratelimit-Remaining", remaining)
-		set(h, "X-Ratelimit-Reset", epoch)
-		if d == XRateLimitLeft {
-			set(h, "X-Ratelimit-Reset", left)
-		}
-	case Draft6:
-		set(h, "Ratelimit-Limit", limit)
-		set(h, "Ratelimit-Remaining", remaining)
-		set(h, "Ratelimit-Reset", left)
-		set(h, "Ratelimit-Policy", limit+";w="+windowSeconds(shown.limit))
-	case Draft7:
-		set(h, "Ratelimit", "limit="+limit+", remaining="+remaining+", reset="+left)
-		set(h, "Ratelimit-Policy", limit+";w="+windowSeconds(shown.limit))
-	case Draft8:
-		var state, policy string
-		for _, q := range quotas {
-			if state != "" {
-				state, policy = state+", ", policy+", "
+	for _, d := range dialects {
+		switch d {
+		case AromaCatalan:
+			a.set("Aroma-Ratelimit-Limit", limit)
+			a.set("Aroma-Ratelimit-Restants", remaining)
+			a.set("Aroma-Ratelimit-Reinici", epoch)
+		case AromaEnglish:
+			a.set("Aroma-Ratelimit-Limit", limit)
+			a.set("Aroma-Ratelimit-Remaining", remaining)
+			a.set("Aroma-Ratelimit-Reset", epoch)
+		case XRateLimit, XRateLimitLeft:
+			a.set("X-Ratelimit-Limit", limit)
+			a.set("X-Ratelimit-Remaining", remaining)
+			a.set("X-Ratelimit-Reset", epoch)
+			if d == XRateLimitLeft {
+				a.set("X-Ratelimit-Reset", left)
 			}
-			name := strconv.Quote(q.policy)
-			state += name + ";r=" + strconv.Itoa(max(0, q.remaining)) + ";t=" + strconv.FormatInt(secondsUp(q.reset.Sub(now)), 10)
-			policy += name + ";q=" + strconv.Itoa(q.limit.N) + ";w=" + windowSeconds(q.limit)
+		case Draft6:
+			a.set("Ratelimit-Limit", limit)
+			a.set("Ratelimit-Remaining", remaining)
+			a.set("Ratelimit-Reset", left)
+			a.set("Ratelimit-Policy", limit+";w="+windowSeconds(shown.limit))
+		case Draft7:
+			a.set("Ratelimit", "limit="+limit+", remaining="+remaining+", reset="+left)
+			a.set("Ratelimit-Policy", limit+";w="+windowSeconds(shown.limit))
+		case Draft8:
+			state, policies := draft8(quotas, now)
+			a.set("Ratelimit", state)
+			a.set("Ratelimit-Policy", policies)
 		}
-		set(h, "Ratelimit", state)
-		set(h, "Ratelimit-Policy", policy)
 	}
 }
 
-// set avoids the canonicalisation of a name that is known to be canonical.
-func set(h http.Header, canonical, value string) { h[canonical] = []string{value} }
+// draft8 renders the two lists of named items.
+func draft8(quotas []quota, now time.Time) (state, policies string) {
+	for _, q := range quotas {
+		if state != "" {
+			state, policies = state+", ", policies+", "
+		}
+		name := strconv.Quote(q.policy)
+		state += name + ";r=" + strconv.Itoa(max(0, q.remaining)) + ";t=" + strconv.FormatInt(secondsUp(q.reset.Sub(now)), 10)
+		policies += name + ";q=" + strconv.Itoa(q.limit.N) + ";w=" + windowSeconds(q.limit)
+	}
+	return state, policies
+}
+
+// set sets a header whose name is in canonical form. The values share one array, which is most of the cost of a header.
+func (a *answer) set(canonical, value string) {
+	if len(a.values) == cap(a.values) {
+		a.values = make([]string, 0, 12)
+	}
+	a.values = append(a.values, value)
+	last := len(a.values)
+	a.header[canonical] = a.values[last-1 : last : last]
+}
 
 func windowSeconds(l Limit) string { return strconv.FormatInt(secondsUp(l.Per), 10) }
 

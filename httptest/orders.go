@@ -80,7 +80,7 @@ func (o *order) again(x *exchange) answer {
 		return a
 	}
 	a := jsonAnswer(o.status, o.answer)
-	set(a.header, "Idempotency-Replayed", "true")
+	a.set("Idempotency-Replayed", "true")
 	return a
 }
 

@@ -26,14 +26,13 @@ func virtualHour(t *testing.T, seed uint64, clients, perClient int) *Server {
 			transport := s.TransportFrom("198.18." + itoa(i/250) + "." + itoa(i%250))
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			all.Go(func() {
-				ctx := t.Context()
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, BaseURL+"/v1/cafes/caf_00042", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
 				for range perClient {
 					time.Sleep(time.Duration(r.Int64N(int64(2 * time.Hour / time.Duration(perClient)))))
-					req, err := http.NewRequestWithContext(ctx, http.MethodGet, BaseURL+"/v1/cafes/caf_00042", nil)
-					if err != nil {
-						t.Error(err)
-						return
-					}
 					resp, err := transport.RoundTrip(req)
 					if err != nil {
 						t.Error(err)

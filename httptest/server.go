@@ -93,6 +93,7 @@ func (x *exchange) digest() uint64 { return digest(string(x.body)) }
 type answer struct {
 	status int
 	header http.Header
+	values []string // see set
 	body   []byte
 	delay  time.Duration // from the arrival to the headers
 	fault  Fault
@@ -198,12 +199,12 @@ func (s *Server) carryOut(x *exchange) answer {
 func (s *Server) stamp(a *answer, now time.Time) {
 	h := a.header
 	if h["Date"] == nil {
-		set(h, "Date", httpDate(now.Add(s.config.Skew)))
+		a.set("Date", httpDate(now.Add(s.config.Skew)))
 	}
 	trace := traceID(s.config.Seed, s.traces.Add(1))
-	set(h, "Aroma-Traca-Id", trace)
-	set(h, "Access-Control-Allow-Origin", "*")
-	set(h, "Access-Control-Expose-Headers", exposed)
+	a.set("Aroma-Traca-Id", trace)
+	a.set("Access-Control-Allow-Origin", "*")
+	a.set("Access-Control-Expose-Headers", exposed)
 	if a.body == nil && a.status >= 500 {
 		a.body = errorBody("servei_no_disponible", "El servei no està disponible ara mateix.", trace)
 	}
@@ -211,7 +212,7 @@ func (s *Server) stamp(a *answer, now time.Time) {
 		a.body = errorBody("limit_peticions", refusalMessage, "")
 	}
 	if len(a.body) > 0 && h["Content-Type"] == nil {
-		set(h, "Content-Type", "application/json; charset=utf-8")
+		a.set("Content-Type", "application/json; charset=utf-8")
 	}
 }
 

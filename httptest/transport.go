@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -21,12 +22,12 @@ func (s *Server) Transport() http.RoundTripper { return s.TransportFrom("192.0.2
 
 // TransportFrom is Transport for a client at another IP address.
 func (s *Server) TransportFrom(address string) http.RoundTripper {
-	return &memoryTransport{s, address}
+	return &memoryTransport{s, net.JoinHostPort(address, "40000")}
 }
 
 type memoryTransport struct {
-	server  *Server
-	address string
+	server *Server
+	remote string // the client's address and port
 }
 
 func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -69,7 +70,7 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *memoryTransport) incoming(req *http.Request) *http.Request {
 	in := new(http.Request)
 	*in = *req
-	in.RemoteAddr = t.address + ":40000"
+	in.RemoteAddr = t.remote
 	if in.Host == "" {
 		in.Host = req.URL.Host
 	}
@@ -89,14 +90,14 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 		body = nil
 	}
 	resp := &http.Response{
-		Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status), StatusCode: a.status,
+		Status: statusLine(a.status), StatusCode: a.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: a.header, Request: req, ContentLength: int64(len(body)), Body: http.NoBody,
 	}
 	if len(body) == 0 {
 		return resp
 	}
-	resp.Body = newMemoryBody(req.Context(), body, a.fault, s.follow(x.client))
+	resp.Body = s.newBody(req.Context(), x.client, a)
 	// Like net/http, undo a compression that the caller has not asked for.
 	if a.header.Get("Content-Encoding") == "gzip" && req.Header.Get("Accept-Encoding") == "" {
 		a.header.Del("Content-Encoding")
@@ -105,6 +106,13 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 		resp.Body = &gunzip{compressed: resp.Body}
 	}
 	return resp
+}
+
+func statusLine(status int) string {
+	if status == http.StatusOK {
+		return "200 OK" // most of them, without an allocation
+	}
+	return strconv.Itoa(status) + " " + http.StatusText(status)
 }
 
 // gunzip decompresses as it is read.
