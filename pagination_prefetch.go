@@ -1,0 +1,138 @@
+package polite
+
+import (
+	"context"
+	"sync"
+)
+
+// ahead fetches pages before the walk comes to them. All methods but halt are
+// called by the walk's goroutine alone.
+type ahead[T any] struct {
+	fetch   func(context.Context, place, int) (*fetchedPage[T], error)
+	limit   int // most pages under way or waiting to be taken; 0 = none
+	width   int // how many of them are worth it now
+	running *sync.WaitGroup
+
+	mu      sync.Mutex
+	flights []*flight[T] // in the order of their pages
+	failed  bool         // one of them; none is started after it
+}
+
+// flight is one page being fetched.
+type flight[T any] struct {
+	place
+	cancel context.CancelFunc
+	done   chan struct{} // closed once got and err are set
+	got    *fetchedPage[T]
+	err    error
+}
+
+// newAhead fetches at most concurrency pages at once. With one there is no
+// need of it: every page is fetched when it is taken.
+func newAhead[T any](fetch func(context.Context, place, int) (*fetchedPage[T], error), concurrency int, running *sync.WaitGroup) *ahead[T] {
+	if concurrency <= 1 {
+		concurrency = 0
+	}
+	return &ahead[T]{fetch: fetch, limit: concurrency, width: concurrency, running: running}
+}
+
+// take returns the page at p: the one fetched ahead, or else fetched now.
+func (a *ahead[T]) take(ctx context.Context, p place, needs int) (*fetchedPage[T], error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f := a.pop()
+	if f == nil {
+		return a.fetch(ctx, p, needs)
+	}
+	<-f.done // which ends with the context too
+	return f.got, f.err
+}
+
+func (a *ahead[T]) pop() *flight[T] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.flights) == 0 {
+		return nil
+	}
+	f := a.flights[0]
+	a.flights = a.flights[1:]
+	return f
+}
+
+// asked is how many pages are under way or waiting to be taken.
+func (a *ahead[T]) asked() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.flights)
+}
+
+// keep throws away what was fetched ahead if the walk goes on elsewhere.
+func (a *ahead[T]) keep(p place) {
+	a.mu.Lock()
+	var wrong []*flight[T]
+	if len(a.flights) > 0 && a.flights[0].place != p {
+		wrong, a.flights, a.failed = a.flights, nil, false
+	}
+	a.mu.Unlock()
+	cancelAll(wrong)
+}
+
+// adjust follows how well pages can be foreseen: where their sizes vary, what
+// is fetched ahead is mostly thrown away, so it ends, and comes back slowly.
+func (a *ahead[T]) adjust(regular bool) {
+	if !regular {
+		a.width = 0
+		return
+	}
+	a.width = min(a.limit, a.width+1)
+}
+
+// start fetches the page at p, the next in order, in a goroutine that ends with
+// the context and that the walk waits for.
+func (a *ahead[T]) start(ctx context.Context, p place, needs int) {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &flight[T]{place: p, cancel: cancel, done: make(chan struct{})}
+	if !a.push(f) {
+		cancel()
+		return
+	}
+	a.running.Go(func() {
+		defer close(f.done)
+		defer cancel()
+		if f.got, f.err = a.fetch(ctx, p, needs); f.err != nil {
+			a.halt(f)
+		}
+	})
+}
+
+// push queues a page, unless one before it has failed already.
+func (a *ahead[T]) push(f *flight[T]) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed {
+		return false
+	}
+	a.flights = append(a.flights, f)
+	return true
+}
+
+// halt ends the pages behind one that failed: the walk will not come to them.
+func (a *ahead[T]) halt(failed *flight[T]) {
+	a.mu.Lock()
+	var behind []*flight[T]
+	for i, f := range a.flights {
+		if f == failed {
+			a.failed = true
+			behind = a.flights[i+1:]
+		}
+	}
+	a.mu.Unlock()
+	cancelAll(behind)
+}
+
+func cancelAll[T any](flights []*flight[T]) {
+	for _, f := range flights {
+		f.cancel()
+	}
+}
