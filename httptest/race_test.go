@@ -1,5 +1,0 @@
-//go:build race
-
-package httptest
-
-const raceEnabled = true
