@@ -44,11 +44,12 @@ const rampOpen = 64
 // close keeps the gate shut until at, lengthened at random but not past latest.
 // A gate that is shut already is never opened earlier.
 func (g *gate) close(now, at, latest time.Time, asked bool) {
-	if !now.Before(g.until) { // it stood open
+	switch {
+	case now.Before(g.until): // shut already: one closing, one share
+	case asked:
 		g.share = spread * rand.Float64()
-		if !asked {
-			g.share = 0 // the backoff has its own jitter
-		}
+	default:
+		g.share = 0 // the backoff has its own jitter
 	}
 	until := at.Add(time.Duration(g.share * float64(at.Sub(now))))
 	if !latest.IsZero() && until.After(latest) {

@@ -1,0 +1,423 @@
+package polite_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"botigaaroma.example/polite"
+	politetest "botigaaroma.example/polite/httptest"
+)
+
+const (
+	coffees   = "http://api.test/v1/cafes?limit=1"
+	roundTime = 20 * time.Millisecond
+)
+
+// patient is a batch job's client: it waits as long as the quota needs.
+func patient(base http.RoundTripper, threshold int) *polite.Client {
+	return polite.New(&polite.Options{
+		Base:       base,
+		Preemptive: polite.PreemptiveOptions{Threshold: threshold},
+		Limit:      polite.LimitOptions{MaxWait: time.Hour},
+		Retry:      polite.RetryOptions{MaxElapsed: time.Hour},
+	})
+}
+
+// crowd has so many workers make the calls, numbered from 0, and returns how
+// long it took.
+func crowd(workers, calls int, call func(i int)) time.Duration {
+	start := time.Now()
+	work := make(chan int, calls)
+	for i := range calls {
+		work <- i
+	}
+	close(work)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range work {
+				call(i)
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(start)
+}
+
+// fetch makes one call and returns its status, 0 for an error.
+func fetch(ctx context.Context, c *polite.Client, url string) int {
+	resp, err := c.Get(ctx, url)
+	if err != nil {
+		return 0
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+func makespan(t *testing.T, limit politetest.Limit, calls, workers int) time.Duration {
+	best, err := politetest.Oracle{Limit: limit, Calls: calls, RTT: roundTime, Workers: workers}.Makespan()
+	require.NoError(t, err)
+	return best
+}
+
+// The sole consumer of a quota, with 64 goroutines and ten windows' work, is
+// never refused, and is as fast as a client that knows the server's mind. The
+// log's figure is the rounding of its resets up to whole seconds: the one
+// second in eleven that the server does not let anybody see.
+func TestSoleConsumerIsNeverRefused(t *testing.T) {
+	for _, tc := range []struct {
+		algorithm politetest.Algorithm
+		threshold int
+		slower    float64
+	}{
+		{politetest.FixedWindow, -1, 1.01}, {politetest.FixedWindow, 0, 1.12},
+		{politetest.SlidingLog, -1, 1.11}, {politetest.SlidingLog, 0, 1.20},
+		{politetest.SlidingCounter, -1, 1.01}, {politetest.SlidingCounter, 0, 1.10},
+		{politetest.TokenBucket, -1, 1.01}, {politetest.TokenBucket, 0, 1.02},
+		{politetest.LeakyBucket, -1, 1.01}, {politetest.LeakyBucket, 0, 1.01},
+	} {
+		t.Run(fmt.Sprintf("%s/threshold=%d", tc.algorithm, tc.threshold), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limit := politetest.Limit{Algorithm: tc.algorithm, N: 100, Per: 10 * time.Second}
+				server := politetest.Must(t, politetest.Config{Limit: limit, Latency: roundTime})
+				client := patient(server.Transport(), tc.threshold)
+				took := crowd(64, 1000, func(int) {
+					assert.Equal(t, http.StatusOK, fetch(t.Context(), client, coffees))
+				})
+				ratio := took.Seconds() / makespan(t, limit, 1000, 64).Seconds()
+				t.Logf("%v, %.4f of the fastest possible", took, ratio)
+				assert.Zero(t, server.Refusals())
+				assert.LessOrEqual(t, ratio, tc.slower)
+			})
+		})
+	}
+}
+
+// The catalog's pages under every algorithm, at three widths, without being
+// told the limit.
+func TestCatalogDownloadIsNeverRefused(t *testing.T) {
+	for _, tc := range []struct {
+		limit  politetest.Limit
+		slower float64
+	}{
+		{politetest.Limit{Algorithm: politetest.FixedWindow, N: 60, Per: time.Minute}, 1.01},
+		{politetest.Limit{Algorithm: politetest.SlidingLog, N: 60, Per: time.Minute}, 1.025},
+		{politetest.Limit{Algorithm: politetest.SlidingCounter, N: 60, Per: time.Minute}, 1.04},
+		{politetest.Limit{Algorithm: politetest.TokenBucket, N: 300, Per: time.Minute, Capacity: 20}, 1.02},
+		{politetest.Limit{Algorithm: politetest.LeakyBucket, N: 5, Per: time.Second, Capacity: 1}, 5.2},
+	} {
+		for _, width := range []int{1, 8, 64} {
+			t.Run(fmt.Sprintf("%s/%d", tc.limit.Algorithm, width), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					const pages = 200
+					server := politetest.Must(t, politetest.Config{Limit: tc.limit, Latency: roundTime, Coffees: 10 * pages})
+					pager := polite.AromaPages[politetest.Coffee](patient(server.Transport(), 0), "http://api.test/v1/cafes")
+					pager.Scheme = polite.OffsetPages{URL: "http://api.test/v1/cafes", Size: 10, OffsetParam: "desplacament"}
+					pager.Concurrency = width
+					start, items := time.Now(), 0
+					for _, err := range pager.Items(t.Context()) {
+						require.NoError(t, err)
+						items++
+					}
+					ratio := time.Since(start).Seconds() / makespan(t, tc.limit, pages, width).Seconds()
+					t.Logf("%v, %.4f of the fastest possible", time.Since(start), ratio)
+					assert.Equal(t, 10*pages, items)
+					assert.Equal(t, pages, server.Requests())
+					assert.Zero(t, server.Refusals())
+					assert.LessOrEqual(t, ratio, tc.slower)
+				})
+			})
+		}
+	}
+}
+
+// Work that fits the quota and is declared takes the bare client's time.
+func TestDeclaredWorkThatFitsIsNotSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 1000
+		server := politetest.Must(t, politetest.Config{Latency: roundTime,
+			Limit: politetest.Limit{Algorithm: politetest.FixedWindow, N: calls, Per: time.Hour}})
+		client := patient(server.Transport(), 0)
+		took := crowd(8, calls, func(i int) {
+			ctx := polite.WithOverrides(t.Context(), polite.Overrides{Needs: calls - i})
+			assert.Equal(t, http.StatusOK, fetch(ctx, client, coffees))
+		})
+		assert.Zero(t, server.Refusals())
+		assert.LessOrEqual(t, took.Seconds(), 1.02*(calls/8*roundTime).Seconds())
+	})
+}
+
+// Fifty goroutines on one client against 60 a minute: 300 calls take the four
+// resets that the quota needs, and not one is refused.
+func TestFiftyGoroutinesFinishWhenTheQuotaAllows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := politetest.Must(t, politetest.Config{Latency: roundTime,
+			Limit: politetest.Limit{Algorithm: politetest.FixedWindow, N: 60, Per: time.Minute}})
+		client := patient(server.Transport(), -1)
+		took := crowd(50, 300, func(int) {
+			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, coffees))
+		})
+		assert.Zero(t, server.Refusals())
+		// Four resets; each window's first request goes alone, then all others.
+		assert.Equal(t, 4*time.Minute+3*roundTime, took)
+	})
+}
+
+// refusing answers 429 for a while, after a round trip, and notes arrivals.
+type refusing struct {
+	until time.Time
+
+	mu       sync.Mutex
+	arrivals []time.Time
+	refusals int
+}
+
+func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
+	now := time.Now()
+	r.mu.Lock()
+	r.arrivals = append(r.arrivals, now)
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}
+	if left := r.until.Sub(now); left > 0 {
+		r.refusals++
+		resp.StatusCode = http.StatusTooManyRequests
+		resp.Header.Set("Retry-After", strconv.Itoa(int((left+time.Second-1)/time.Second)))
+	}
+	r.mu.Unlock()
+	time.Sleep(roundTime)
+	return resp, nil
+}
+
+// since returns the arrivals after the end of the refusals, from that instant.
+func (r *refusing) since() (later []time.Duration, early int) {
+	for _, at := range r.arrivals {
+		if at.Before(r.until) {
+			early++
+		} else {
+			later = append(later, at.Sub(r.until))
+		}
+	}
+	return later, early
+}
+
+// One refusal stops all goroutines: a hundred callers send one request before
+// the instant that the server named, nobody comes early, all are served in the
+// end, and they come back as a widening stream and not in one burst.
+func TestOneRefusalStopsEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := &refusing{until: time.Now().Add(2 * time.Second)}
+		client := polite.New(&polite.Options{Base: base})
+		crowd(100, 100, func(int) {
+			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/"))
+		})
+		later, early := base.since()
+		assert.Equal(t, 1, early, "requests before the named instant")
+		require.Len(t, later, 100)
+		assert.Equal(t, 1, atOnce(later, later[0]), "the probe goes alone")
+		// Each success lets one more go: the width at most doubles per round trip.
+		for width, at := 1, later[0]; at <= later[len(later)-1]; width, at = 2*width, at+roundTime {
+			assert.LessOrEqual(t, atOnce(later, at), width, "at %v", at)
+		}
+	})
+}
+
+// With requests under way when the refusals begin, there are as many refusals
+// as were in flight, and not one more.
+func TestRefusalsAreAtMostThoseInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := &refusing{}
+		client := polite.New(&polite.Options{Base: base})
+		require.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/")) // no quota is announced
+		base.until = time.Now().Add(2 * time.Second)
+		crowd(100, 1000, func(int) {
+			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/"))
+		})
+		assert.LessOrEqual(t, base.refusals, 101)
+	})
+}
+
+func atOnce(instants []time.Duration, at time.Duration) int {
+	n := 0
+	for _, i := range instants {
+		if i == at {
+			n++
+		}
+	}
+	return n
+}
+
+// A thousand processes that were told the same Retry-After at once come back
+// spread over a fifth of the wait, none early and no tenth of a second with
+// more than 3.5 % of them, in the worst of twenty runs.
+func TestFleetComesBackSpread(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			var back []time.Duration
+			start := time.Now()
+			crowd(1000, 1000, func(int) {
+				base := &refusing{until: start.Add(30 * time.Second)}
+				client := polite.New(&polite.Options{Base: base})
+				assert.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/"))
+				later, early := base.since()
+				assert.Equal(t, 1, early)
+				mu.Lock()
+				back = append(back, later...)
+				mu.Unlock()
+			})
+			slices.Sort(back)
+			require.Len(t, back, 1000)
+			assert.GreaterOrEqual(t, back[0], time.Duration(0))
+			assert.LessOrEqual(t, back[999], 6*time.Second+roundTime)
+			perTenth := make(map[time.Duration]int)
+			for _, d := range back {
+				perTenth[d/(100*time.Millisecond)]++
+			}
+			for _, n := range perTenth {
+				assert.Less(t, n, 40) // a mean of 17; 40 is five deviations and more away
+			}
+		})
+	}
+}
+
+// In a total outage of a minute, with a hundred calls a second, the attempts
+// stay near the demand: by the retry budget alone, and by the breaker.
+func TestOutageIsNotAmplified(t *testing.T) {
+	for _, breaker := range []bool{false, true} {
+		t.Run(fmt.Sprintf("breaker=%v", breaker), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := politetest.Must(t, politetest.Config{Latency: roundTime, Limit: politetest.Limit{N: -1}})
+				server.Script(politetest.Respond(http.StatusServiceUnavailable).Times(-1))
+				client := polite.New(&polite.Options{Base: server.Transport(), Breaker: polite.BreakerOptions{Disable: !breaker}})
+				start := time.Now()
+				var wg sync.WaitGroup
+				for range 60 * 100 {
+					wg.Go(func() { fetch(t.Context(), client, coffees) })
+					time.Sleep(10 * time.Millisecond)
+				}
+				wg.Wait()
+				var perSecond [70]int
+				for _, a := range server.Arrivals() {
+					perSecond[a.At.Sub(start)/time.Second]++
+				}
+				assert.LessOrEqual(t, perSecond[0], 115)
+				for s := 10; s < 60; s += 10 {
+					attempts := 0
+					for _, n := range perSecond[s : s+10] {
+						attempts += n
+					}
+					if breaker { // one probe per OpenFor
+						assert.LessOrEqual(t, attempts, 2, "from second %d", s)
+					} else {
+						assert.LessOrEqual(t, attempts, 1100, "from second %d", s)
+						assert.GreaterOrEqual(t, attempts, 1000, "from second %d", s)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Independent failures of 5 % are retried away for 1.06 attempts a call, and
+// the budget never says no.
+func TestIndependentFailuresAreRetriedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls, seed = 100_000, 4
+		base := &flaky{share: 0.05, random: seed}
+		denied := 0
+		client := polite.New(&polite.Options{Base: base, Trace: &polite.Trace{Stop: func(e polite.StopEvent) {
+			if e.Reason == polite.ReasonBudget {
+				denied++
+			}
+		}}})
+		served := 0
+		for range calls {
+			if fetch(t.Context(), client, "http://api.test/") == http.StatusOK {
+				served++
+			}
+		}
+		t.Logf("seed %d: %d of %d served, %.4f attempts per call", seed, served, calls, float64(base.attempts)/calls)
+		assert.GreaterOrEqual(t, served, calls*9995/10000)
+		assert.LessOrEqual(t, base.attempts, calls*106/100)
+		assert.Zero(t, denied)
+	})
+}
+
+// flaky answers 503 to a share of the requests, the same ones for one seed.
+type flaky struct {
+	share    float64
+	random   uint64
+	attempts int
+}
+
+func (f *flaky) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.attempts++
+	f.random += 0x9e3779b97f4a7c15 // splitmix64
+	z := f.random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	status := http.StatusOK
+	if float64(z>>11)/(1<<53) < f.share {
+		status = http.StatusServiceUnavailable
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+}
+
+// Whatever the rates and however many wait, no interval of a rate's length
+// admits more than the rate allows.
+func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
+	for _, rates := range [][]polite.Rate{
+		{polite.PerSecond(3)},
+		{{N: 10, Per: time.Second, Burst: 10}},
+		{{N: 7, Per: time.Second, Burst: 3}},
+		{polite.PerSecond(3), polite.PerMinute(60)},
+		{{N: 5, Per: time.Second, Burst: 5}, {N: 20, Per: 10 * time.Second, Burst: 20}},
+	} {
+		t.Run(fmt.Sprint(rates), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				base := &refusing{}
+				client := polite.New(&polite.Options{Base: base, Retry: polite.RetryOptions{MaxElapsed: -1}, Limit: polite.LimitOptions{Rates: rates, MaxWait: -1}})
+				time.Sleep(12345678901 * time.Nanosecond) // full buckets, an odd instant
+				took := crowd(32, 150, func(int) {
+					assert.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/"))
+				})
+				for _, r := range rates {
+					for i := r.N; i < len(base.arrivals); i++ {
+						assert.GreaterOrEqual(t, base.arrivals[i].Sub(base.arrivals[i-r.N]), r.Per)
+					}
+				}
+				slowest := time.Duration(0) // and it is no slower than the steady rate
+				for _, r := range rates {
+					burst := max(1, r.Burst)
+					slowest = max(slowest, time.Duration(150-burst)*r.Per/time.Duration(r.N+1-burst))
+				}
+				assert.LessOrEqual(t, took, slowest+slowest/10+time.Second)
+			})
+		})
+	}
+}
+
+// A server that announces nothing and refuses nobody is not slowed.
+//
+// Case C093.
+func TestSilentServerIsNotSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := polite.New(&polite.Options{Base: &refusing{}})
+		took := crowd(1, 200, func(int) {
+			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/"))
+		})
+		assert.Equal(t, 200*roundTime, took)
+	})
+}
