@@ -55,7 +55,7 @@ func (q Quota) Exhausted() bool { return q.Remaining == 0 }
 // and X-Rate-Limit families and the vendors of the built-in table, whatever
 // their units. Several fields may describe one quota; a field that cannot be
 // read leaves its value unknown and never becomes 0. A response from a cache
-// (Age above 0) says nothing. Beyond eight quotas the least binding are left
+// (Age above 0) says nothing. Beyond six quotas the least binding are left
 // out. The result is nil when nothing was understood.
 //
 // The status is taken to be 200: a remaining of exactly -1 means unknown.
@@ -135,7 +135,7 @@ func (s hintSource) String() string {
 const (
 	// maxQuotas bounds the quotas of one response. No server met announces more
 	// that matter at once; beyond it the least binding are dropped.
-	maxQuotas = 8
+	maxQuotas = 6
 	// maxFields bounds the fields of one response that are looked at, so that a
 	// hostile header costs no more than a long honest one.
 	maxFields = 64
@@ -144,10 +144,9 @@ const (
 )
 
 // signals is everything that the header fields of one response say about
-// waiting. The first n quotas are valid.
+// waiting.
 type signals struct {
-	quotas  [maxQuotas]Quota // the most binding first
-	n       int
+	tally
 	retryAt time.Time     // first instant of another attempt; zero: not said. Refusals only
 	hint    hintSource    // where retryAt came from
 	refused bool          // a refusal for the rate although the status is not 429 or 503
@@ -174,18 +173,16 @@ func (d *dialects) read(host string, status int, h http.Header, now time.Time) s
 		status:  status,
 		refusal: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || local.refusal(status),
 	}
-	var t tally
-	r.quotas(&t, fields)
-	s.quotas, s.n = t.quotas, t.n
-	s.bucket = fields.bucket(t.list())
+	r.quotas(&s.tally, fields)
+	s.bucket = fields.bucket(s.list())
 	s.veto = fields.veto()
-	r.decide(&s, &t, fields, local)
+	r.decide(&s, fields, local)
 	return s
 }
 
 // decide settles whether the response is a refusal and when the server allows
 // the next attempt.
-func (r *reading) decide(s *signals, t *tally, fields fieldGroup, local *hostDialect) {
+func (r *reading) decide(s *signals, fields fieldGroup, local *hostDialect) {
 	said := fields.sayRefused()
 	if r.status < http.StatusBadRequest && !said {
 		return // on a success Retry-After is polling advice, not a refusal
@@ -209,7 +206,7 @@ func (r *reading) decide(s *signals, t *tally, fields fieldGroup, local *hostDia
 		return
 	}
 	if at.IsZero() {
-		at, hint = t.wait(r.clock.now, throttled || s.refused)
+		at, hint = s.wait(r.clock.now, throttled || s.refused)
 	}
 	if at.IsZero() && local.wait > 0 && (throttled || s.refused) {
 		at, hint = r.clock.now.Add(min(local.wait, farAhead)), hintDialect
@@ -237,8 +234,8 @@ func (t *tally) wait(now time.Time, refusedForRate bool) (time.Time, hintSource)
 // the decision about a refusal needs to know of all of them, dropped ones
 // included.
 type tally struct {
-	quotas          [maxQuotas]Quota
-	n               int // so many are valid
+	quotas          [maxQuotas]Quota // the most binding first
+	n               int              // so many are valid
 	saysRemaining   bool
 	latestReset     time.Time
 	exhaustedReset  time.Time

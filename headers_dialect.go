@@ -172,6 +172,7 @@ type dialectRow struct {
 type dialects struct {
 	names nameIndex
 	hosts map[string]*hostDialect // by suffix
+	named nameSet                 // the suffixes
 	other *hostDialect            // for the hosts that no row names
 }
 
@@ -198,7 +199,48 @@ type nameIndex struct {
 	exact  map[string][]headerField
 	prefix map[string][]wildcard // by what stands before the *
 	suffix map[string][]wildcard // by what stands after a leading *
+
+	// Most fields of a response mean nothing here. These sets tell so for nearly
+	// all of them without looking into the maps; they may be wrong only the other
+	// way.
+	names  nameSet // exact names
+	starts nameSet // beginnings of patterns
+	ends   nameSet // ends of patterns with a leading *
 }
+
+// nameSet is a set of small hashes, for which one bit each is kept.
+type nameSet [32]uint64
+
+func (s *nameSet) add(hash uint32)      { s[hash/64%32] |= 1 << (hash % 64) }
+func (s *nameSet) has(hash uint32) bool { return s[hash/64%32]&(1<<(hash%64)) != 0 }
+
+// fill makes every hash a member.
+func (s *nameSet) fill() {
+	for i := range s {
+		s[i] = ^uint64(0)
+	}
+}
+
+// nameHash mixes the length and four letters, which keeps header names apart well
+// enough.
+func nameHash(name string) uint32 {
+	n := len(name)
+	return mixed(uint32(n)<<24 ^ uint32(name[0])<<18 ^ uint32(name[n/2])<<12 ^ uint32(name[n/4])<<6 ^ uint32(name[n-1]))
+}
+
+// startHash and endHash need minAffix letters.
+func startHash(s string) uint32 {
+	return mixed(uint32(s[0])<<16 ^ uint32(s[2])<<8 ^ uint32(s[3]))
+}
+
+func endHash(s string) uint32 {
+	n := len(s)
+	return mixed(uint32(s[n-4])<<16 ^ uint32(s[n-2])<<8 ^ uint32(s[n-1]))
+}
+
+const minAffix = 4
+
+func mixed(x uint32) uint32 { return x * 0x9E3779B1 >> 21 }
 
 type wildcard struct {
 	rest   string // what stands after the *
@@ -242,6 +284,7 @@ func compile(tables ...[]Dialect) *dialects {
 	}
 	for suffix := range suffixes {
 		d.hosts[suffix] = newHostDialect(suffix, rows, &d.names)
+		d.named.add(nameHash(suffix))
 	}
 	d.other = newHostDialect("", rows, &d.names)
 	return d
@@ -398,12 +441,22 @@ func (x *nameIndex) enter(name string, f headerField) {
 	if !wild {
 		if fs := x.exact[name]; len(fs) == 0 || fs[0].row == f.row {
 			x.exact[name] = append(fs, f)
+			x.names.add(nameHash(name))
 		}
 		return
 	}
 	key, index := before, x.prefix
-	if before == "" {
+	switch {
+	case before == "" && len(after) < minAffix:
 		key, index = after, x.suffix
+		x.ends.fill()
+	case before == "":
+		key, index = after, x.suffix
+		x.ends.add(endHash(after))
+	case len(before) < minAffix:
+		x.starts.fill()
+	default:
+		x.starts.add(startHash(before))
 	}
 	cards := index[key]
 	for i := range cards {
@@ -427,9 +480,27 @@ func (x *nameIndex) claimedBefore(name string, r *dialectRow) bool {
 // its pattern stands for. An exact name wins over a pattern, and of the patterns
 // the one with the longest beginning.
 func (x *nameIndex) find(name string) (fields []headerField, dim string) {
-	if fields = x.exact[name]; fields != nil {
-		return fields, ""
+	if x.names.has(nameHash(name)) {
+		if fields = x.exact[name]; fields != nil {
+			return fields, ""
+		}
 	}
+	if len(name) < minAffix {
+		return nil, ""
+	}
+	if x.starts.has(startHash(name)) {
+		if fields, dim = x.findStart(name); fields != nil {
+			return fields, dim
+		}
+	}
+	if x.ends.has(endHash(name)) {
+		return x.findEnd(name)
+	}
+	return nil, ""
+}
+
+// findStart looks for a pattern with its beginning in name.
+func (x *nameIndex) findStart(name string) (fields []headerField, dim string) {
 	for i := strings.LastIndexByte(name, '-'); i > 0; i = strings.LastIndexByte(name[:i], '-') {
 		for _, w := range x.prefix[name[:i+1]] {
 			if dim = name[i+1:]; len(dim) > len(w.rest) && strings.HasSuffix(dim, w.rest) {
@@ -437,9 +508,11 @@ func (x *nameIndex) find(name string) (fields []headerField, dim string) {
 			}
 		}
 	}
-	if len(x.suffix) == 0 {
-		return nil, ""
-	}
+	return nil, ""
+}
+
+// findEnd looks for a pattern that begins with * and ends as name does.
+func (x *nameIndex) findEnd(name string) (fields []headerField, dim string) {
 	for i := 1; i < len(name); i++ {
 		if name[i] != '-' {
 			continue
@@ -453,16 +526,19 @@ func (x *nameIndex) find(name string) (fields []headerField, dim string) {
 
 // host returns the rows for the most specific suffix of a host.
 func (d *dialects) host(host string) *hostDialect {
-	for host = normalHost(host); ; {
-		if l := d.hosts[host]; l != nil {
-			return l
+	for host = normalHost(host); host != ""; {
+		if d.named.has(nameHash(host)) {
+			if l := d.hosts[host]; l != nil {
+				return l
+			}
 		}
 		i := strings.IndexByte(host, '.')
 		if i < 0 {
-			return d.other
+			break
 		}
 		host = host[i+1:]
 	}
+	return d.other
 }
 
 // normalHost drops the port and the root dot and folds case. It allocates only

@@ -31,7 +31,7 @@ func (l *itemList) next() (string, bool) {
 		}
 		var item string
 		item, l.rest = cutList(l.rest, ',')
-		if item = strings.Trim(item, " \t"); item != "" {
+		if item = trimBlank(item); item != "" {
 			l.left--
 			return item, true
 		}
@@ -49,7 +49,7 @@ func (l *itemList) nextTime() (string, bool) {
 	// The item and what follows it are parts of one line: take both.
 	date, rest := cutList(l.rest, ',')
 	l.rest = rest
-	return strings.Trim(date, " \t"), true
+	return trimBlank(date), true
 }
 
 // count returns how many items are left.
@@ -118,14 +118,14 @@ func parseItem(text string) rateItem {
 	for rest := text; rest != ""; {
 		var part string
 		part, rest = cutList(rest, ';')
-		if part = strings.Trim(part, " \t"); part == "" {
+		if part = trimBlank(part); part == "" {
 			continue
 		}
-		key, value, ok := strings.Cut(part, "=")
-		if !ok {
-			key, value, ok = strings.Cut(part, ":")
+		i := strings.IndexByte(part, '=')
+		if i < 0 {
+			i = strings.IndexByte(part, ':')
 		}
-		if part[0] == '"' || !ok || !it.set(strings.Trim(key, " \t"), strings.Trim(value, " \t")) {
+		if part[0] == '"' || i < 0 || !it.set(trimBlank(part[:i]), trimBlank(part[i+1:])) {
 			it.bare(part)
 		}
 	}
@@ -197,85 +197,72 @@ func unquote(s string) string {
 	return b.String()
 }
 
-// policySet is the policies of a response: the lines of RateLimit-Policy, and
-// the items with parameters in RateLimit-Limit.
-type policySet struct{ lines, limits []string }
-
-// policyWalk walks over a policySet.
-type policyWalk struct {
-	list, next itemList
-	inLimits   bool
+// policySet is the policies of a response: the items of RateLimit-Policy, and
+// those with parameters in RateLimit-Limit. Of more than are kept of quotas the
+// first count.
+type policySet struct {
+	items [maxQuotas]rateItem
+	n     int
 }
 
-func (s policySet) walk() policyWalk {
-	return policyWalk{list: listOf(s.lines), next: listOf(s.limits)}
-}
-
-func (w *policyWalk) item() (rateItem, bool) {
-	for {
-		text, ok := w.list.next()
-		switch {
-		case ok && w.inLimits && strings.IndexByte(text, ';') < 0:
+func (s *policySet) read(lines []string, parametersOnly bool) {
+	for list := listOf(lines); s.n < len(s.items); {
+		text, ok := list.next()
+		if !ok {
+			return
+		}
+		if parametersOnly && strings.IndexByte(text, ';') < 0 {
 			continue // the limit in force, no policy
-		case ok:
-			return parseItem(text), true
-		case w.inLimits:
-			return rateItem{}, false
 		}
-		w.list, w.inLimits = w.next, true
+		s.items[s.n] = parseItem(text)
+		s.n++
 	}
 }
 
-// byName returns the policy with a name.
-func (s policySet) byName(name string) (rateItem, bool) {
-	for w := s.walk(); ; {
-		p, ok := w.item()
-		if !ok || p.name == name {
-			return p, ok
+func (s *policySet) list() []rateItem { return s.items[:s.n] }
+
+// byName returns the place of the policy with a name, -1 without one.
+func (s *policySet) byName(name string) int {
+	for i := range s.list() {
+		if s.items[i].name == name {
+			return i
 		}
 	}
+	return -1
 }
 
-// byLimit returns the first policy with a limit from the i-th on, or else the
-// last one before it.
-func (s policySet) byLimit(limit int64, i int) (found rateItem, ok bool) {
-	if limit < 0 || len(s.lines) == 0 && !hasParameters(s.limits) {
-		return rateItem{}, false
-	}
-	for w := s.walk(); ; i-- {
-		p, more := w.item()
-		if !more {
-			return found, ok
-		}
-		if p.limit == limit {
-			if found, ok = p, true; i <= 0 {
-				return found, ok
+// byLimit returns the place of the first policy with a limit from the i-th on, or
+// else of the last one before it; -1 without one.
+func (s *policySet) byLimit(limit int64, i int) int {
+	found := -1
+	for k := range s.list() {
+		if limit >= 0 && s.items[k].limit == limit {
+			if found = k; k >= i {
+				break
 			}
 		}
 	}
+	return found
 }
 
-// nameOf names a policy: by its name, or by its text where several unnamed ones
-// must be told apart.
-func (s policySet) nameOf(p rateItem) string {
-	if p.name != "" {
-		return p.name
-	}
-	n := 0
-	for w := s.walk(); ; n++ {
-		if _, ok := w.item(); !ok {
-			break
-		}
-	}
-	if n < 2 {
+// nameOf names a policy: by its name, or by its text where several must be told
+// apart.
+func (s *policySet) nameOf(i int) string {
+	switch {
+	case s.items[i].name != "":
+		return s.items[i].name
+	case s.n > 1:
+		return s.items[i].text
+	default:
 		return ""
 	}
-	return p.text
 }
 
 // items reads a field whose items state quotas: named items (drafts 08 and
 // later), key=value pairs at commas (draft 07) or at semicolons.
-func (r *reading) items(t *tally, base Quota, lines []string, policies policySet) {
+func (r *reading) items(t *tally, base Quota, lines, policyLines []string) {
+	var policies policySet
+	policies.read(policyLines, false)
 	pairs, unnamed := rateItem{limit: -1}, 0
 	for list := listOf(lines); ; {
 		text, ok := list.next()
@@ -284,17 +271,17 @@ func (r *reading) items(t *tally, base Quota, lines []string, policies policySet
 		}
 		it := parseItem(text)
 		if it.name != "" {
-			r.stated(t, base, it, policies, 0)
+			r.stated(t, base, it, &policies, 0)
 			continue
 		}
 		if pairs.overlaps(it) {
-			r.stated(t, base, pairs, policies, unnamed)
+			r.stated(t, base, pairs, &policies, unnamed)
 			pairs, unnamed = rateItem{limit: -1}, unnamed+1
 		}
 		pairs.join(it)
 	}
-	r.stated(t, base, pairs, policies, unnamed)
-	r.announced(t, base, policies)
+	r.stated(t, base, pairs, &policies, unnamed)
+	r.announced(t, base, &policies)
 }
 
 // overlaps reports whether an item says again what another said: the next of
@@ -323,29 +310,20 @@ func (it *rateItem) join(o rateItem) {
 
 // stated adds the quota of an item, completed by its policy. unnamed counts the
 // items without a name before it.
-func (r *reading) stated(t *tally, base Quota, it rateItem, policies policySet, unnamed int) {
+func (r *reading) stated(t *tally, base Quota, it rateItem, policies *policySet, unnamed int) {
 	q := base
-	var p rateItem
-	var ok bool
+	at := -1
 	if it.name != "" {
-		p, ok = policies.byName(it.name)
+		at = policies.byName(it.name)
 		q.Policy = joinPolicy(base.Policy, it.name)
-	} else if p, ok = policies.byLimit(it.limit, unnamed); ok && base.Policy == "" {
-		q.Policy = policies.nameOf(p)
+	} else if at = policies.byLimit(it.limit, unnamed); at >= 0 && base.Policy == "" {
+		q.Policy = policies.nameOf(at)
 	}
 	if unnamed > 0 && q.Policy == base.Policy {
 		q.Policy = joinPolicy(base.Policy, ordinal(min(unnamed, maxLayers-1)))
 	}
-	if ok {
-		if it.limit < 0 {
-			it.limit = p.limit
-		}
-		if it.window == 0 {
-			it.window = p.window
-		}
-		if it.unit == "" {
-			it.unit = p.unit
-		}
+	if at >= 0 {
+		it.complete(&policies.items[at])
 	}
 	q.Limit = it.limit
 	if it.left {
@@ -354,23 +332,30 @@ func (r *reading) stated(t *tally, base Quota, it rateItem, policies policySet, 
 	if m, ok := parseTime(it.reset, AnyTime, r.clock.now); ok {
 		q.Reset = r.clock.reset(m)
 	}
-	t.add(completed(q, it), r.clock.now)
+	t.add(completed(q, &it), r.clock.now)
+}
+
+// complete takes what an item leaves out from its policy.
+func (it *rateItem) complete(p *rateItem) {
+	if it.limit < 0 {
+		it.limit = p.limit
+	}
+	if it.window == 0 {
+		it.window = p.window
+	}
+	if it.unit == "" {
+		it.unit = p.unit
+	}
 }
 
 // announced adds the policies of which no item states what is left.
-func (r *reading) announced(t *tally, base Quota, policies policySet) {
-	if len(policies.lines) == 0 && !hasParameters(policies.limits) {
-		return
-	}
-	for w := policies.walk(); ; {
-		p, ok := w.item()
-		if !ok {
-			return
-		}
+func (r *reading) announced(t *tally, base Quota, policies *policySet) {
+	for i := range policies.list() {
+		p := &policies.items[i]
 		q := base
-		q.Policy = joinPolicy(base.Policy, policies.nameOf(p))
+		q.Policy = joinPolicy(base.Policy, policies.nameOf(i))
 		q.Limit = p.limit
-		if !t.knows(q, p.window) {
+		if !t.knows(&q, p.window) {
 			t.add(completed(q, p), r.clock.now)
 		}
 	}
@@ -378,9 +363,9 @@ func (r *reading) announced(t *tally, base Quota, policies policySet) {
 
 // knows reports whether a quota of that name, or of that limit and window, is
 // in already.
-func (t *tally) knows(q Quota, window time.Duration) bool {
-	for _, k := range t.list() {
-		if k.Policy == q.Policy || k.Limit == q.Limit && k.Window == window {
+func (t *tally) knows(q *Quota, window time.Duration) bool {
+	for i := range t.list() {
+		if k := &t.quotas[i]; k.Policy == q.Policy || k.Limit == q.Limit && k.Window == window {
 			return true
 		}
 	}
@@ -389,7 +374,7 @@ func (t *tally) knows(q Quota, window time.Duration) bool {
 
 // completed completes a quota by what its item, or else its name, says of unit and
 // window.
-func completed(q Quota, it rateItem) Quota {
+func completed(q Quota, it *rateItem) Quota {
 	switch {
 	case it.window > 0:
 		q.Window = it.window

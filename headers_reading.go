@@ -1,7 +1,6 @@
 package polite
 
 import (
-	"cmp"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -55,9 +54,7 @@ func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fie
 		clock.ahead = 0
 		dst = slices.DeleteFunc(dst, func(m match) bool { return m.role <= roleBucket })
 	}
-	if len(dst) > 1 {
-		slices.SortFunc(dst, compareMatches)
-	}
+	dst.sort()
 	return clock, dst
 }
 
@@ -81,18 +78,27 @@ func aheadOf(date string, now time.Time) time.Duration {
 	return min(max(now.Sub(at), -farAhead), farAhead)
 }
 
-// compareMatches brings the fields of one quota together, in the order of their
-// roles. It makes the result independent of the order of the header map.
-func compareMatches(a, b match) int {
+// sort brings the fields of one quota together, in the order of their roles. It
+// makes the result independent of the order of the header map. Few fields, often
+// in order: insertion is the fastest.
+func (g fieldGroup) sort() {
+	for i := 1; i < len(g); i++ {
+		for j := i; j > 0 && g[j].before(&g[j-1]); j-- {
+			g[j], g[j-1] = g[j-1], g[j]
+		}
+	}
+}
+
+func (m *match) before(o *match) bool {
 	switch {
-	case a.row != b.row:
-		return cmp.Compare(a.row.order, b.row.order)
-	case a.dim != b.dim:
-		return cmp.Compare(a.dim, b.dim)
-	case a.role != b.role:
-		return cmp.Compare(a.role, b.role)
+	case m.row != o.row:
+		return m.row.order < o.row.order
+	case m.dim != o.dim:
+		return m.dim < o.dim
+	case m.role != o.role:
+		return m.role < o.role
 	default:
-		return cmp.Compare(a.rank, b.rank)
+		return m.rank < o.rank
 	}
 }
 
@@ -154,7 +160,7 @@ func (r *reading) quotas(t *tally, fields fieldGroup) {
 	}
 }
 
-// fieldGroup is fields in the order of compareMatches: those of a response, or
+// fieldGroup is fields in the order of before: those of a response, or
 // of them the ones that describe one quota or its parallel windows.
 type fieldGroup []match
 
@@ -180,11 +186,13 @@ func (r *reading) quota(t *tally, g fieldGroup) {
 		m := &g[i]
 		switch m.role {
 		case roleState:
-			r.items(t, base, m.values, policySet{lines: g.values(rolePolicies)})
+			r.items(t, base, m.values, g.values(rolePolicies))
 			stated = true
 		case rolePolicies:
 			if !stated {
-				r.announced(t, base, policySet{lines: m.values})
+				var policies policySet
+				policies.read(m.values, false)
+				r.announced(t, base, &policies)
 			}
 		case roleLimit, roleRemaining, roleUsed, roleReset:
 			if !stated {
@@ -245,10 +253,14 @@ func (r *reading) remaining(n int64) int64 {
 // give the latest. window tells milliseconds from seconds where it is known: a
 // span longer than the window whose thousandth fits is in milliseconds.
 func (r *reading) reset(g fieldGroup, i, n int, window time.Duration) time.Time {
-	var relative, absolute time.Time
+	var twins resetTwins
 	for k := range g {
 		m := &g[k]
 		if m.role != roleReset {
+			continue
+		}
+		if value, ok := single(m.values); ok {
+			twins.add(r, value, m.form, window)
 			continue
 		}
 		list := listOf(m.values)
@@ -258,27 +270,32 @@ func (r *reading) reset(g fieldGroup, i, n int, window time.Duration) time.Time 
 			if !ok {
 				break
 			}
-			if count == n && at != i {
-				continue // another layer's
-			}
-			value, _, _ = strings.Cut(value, ";")
-			moment, ok := parseTime(value, m.form, r.clock.now)
-			switch {
-			case !ok:
-			case moment.absolute():
-				absolute = later(absolute, r.clock.reset(moment))
-			default:
-				if moment.plain && window > 0 && moment.delta >= 1000*time.Second && moment.delta > window && moment.delta/1000 <= window {
-					moment.delta /= 1000
-				}
-				relative = later(relative, r.clock.reset(moment))
+			if n == 1 || count != n || at == i { // else another layer's
+				twins.add(r, value, m.form, window)
 			}
 		}
 	}
-	if !relative.IsZero() {
-		return relative
+	if !twins.relative.IsZero() {
+		return twins.relative
 	}
-	return absolute
+	return twins.absolute
+}
+
+// resetTwins is the latest reset of each kind.
+type resetTwins struct{ relative, absolute time.Time }
+
+func (w *resetTwins) add(r *reading, value string, form TimeForm, window time.Duration) {
+	m, ok := parseTime(beforeParameters(value), form, r.clock.now)
+	switch {
+	case !ok:
+	case m.absolute():
+		w.absolute = later(w.absolute, r.clock.reset(m))
+	default:
+		if m.plain && window > 0 && m.delta >= 1000*time.Second && m.delta > window && m.delta/1000 <= window {
+			m.delta /= 1000
+		}
+		w.relative = later(w.relative, r.clock.reset(m))
+	}
 }
 
 // layered reads the separate fields for limit, remaining, used, reset and
@@ -290,10 +307,14 @@ func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
 		limits    = g.values(roleLimit)
 		remaining = g.values(roleRemaining)
 		used      = g.values(roleUsed)
-		policies  = policySet{lines: g.values(rolePolicies), limits: limits}
+		policies  policySet
 		n         = layerCount(limits, remaining, used)
 		layers    = g[0].row.layers
 	)
+	policies.read(g.values(rolePolicies), false)
+	if hasParameters(limits) {
+		policies.read(limits, true)
+	}
 	if window := g.values(roleWindow); window != nil {
 		base.Window = r.window(g)
 	}
@@ -314,15 +335,15 @@ func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
 		case q.Limit < 0 && q.Remaining >= 0:
 			q.Limit = sum(q.Remaining, spent)
 		}
-		if p, ok := policies.byLimit(q.Limit, i); ok {
-			if q.Window == 0 {
-				q.Window = p.window
-			}
+		if at := policies.byLimit(q.Limit, i); at >= 0 {
 			if q.Policy == "" {
-				q.Policy = policies.nameOf(p)
+				q.Policy = policies.nameOf(at)
 			}
-			if p.unit != "" {
-				q.Unit = p.unit
+			if q.Window == 0 {
+				q.Window = policies.items[at].window
+			}
+			if unit := policies.items[at].unit; unit != "" {
+				q.Unit = unit
 			}
 		}
 		if i > 0 && q.Policy == base.Policy {
@@ -332,7 +353,7 @@ func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
 		q.Reset = r.reset(g, i, n, q.Window)
 		t.add(q, r.clock.now)
 	}
-	r.announced(t, base, policies)
+	r.announced(t, base, &policies)
 }
 
 // window reads the field with the window's length; 0 when unreadable.
@@ -381,7 +402,10 @@ func unmetered(limits, remaining []string) bool {
 // values, the lowest of them.
 func (r *reading) lowest(values []string, i, n int) int64 {
 	best := int64(-1)
-	if values == nil {
+	if value, ok := single(values); ok {
+		if v, ok := parseCount(value); ok {
+			return r.remaining(v)
+		}
 		return best
 	}
 	list := listOf(values)
@@ -406,8 +430,9 @@ func (r *reading) lowest(values []string, i, n int) int64 {
 // the highest of them.
 func highest(values []string, i, n int) (int64, bool) {
 	best := int64(-1)
-	if values == nil {
-		return 0, false
+	if value, ok := single(values); ok {
+		v, ok := parseCount(value)
+		return v, ok && v >= 0
 	}
 	list := listOf(values)
 	count := list.count()
@@ -430,8 +455,8 @@ func highest(values []string, i, n int) (int64, bool) {
 // (draft-ietf-httpapi-ratelimit-headers-06 section 3.1); with another number of
 // values than layers the first is.
 func limitAt(values []string, i, n int) int64 {
-	if values == nil {
-		return -1
+	if value, ok := single(values); ok || values == nil {
+		return limitIn(value)
 	}
 	var (
 		list  = listOf(values)
@@ -457,17 +482,28 @@ func limitAt(values []string, i, n int) int64 {
 	}
 }
 
+// single returns the value of a field that is no list.
+func single(values []string) (string, bool) {
+	if len(values) != 1 || strings.IndexByte(values[0], ',') >= 0 {
+		return "", false
+	}
+	return values[0], true
+}
+
 // limitIn reads one limit: a count, or pairs such as burst:100;rate:10.
 func limitIn(item string) int64 {
 	if v, ok := parseCount(item); ok {
 		return max(v, -1)
+	}
+	if item == "" {
+		return -1
 	}
 	return parseItem(item).limit
 }
 
 // layerCount returns how many parallel windows the values describe.
 func layerCount(limits, remaining, used []string) int {
-	if limits == nil || remaining == nil && used == nil {
+	if _, ok := single(limits); ok || limits == nil || remaining == nil && used == nil {
 		return 1
 	}
 	list := listOf(limits)

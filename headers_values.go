@@ -104,24 +104,42 @@ func (n number) since1970(unit time.Duration) time.Time {
 
 // parseCount reads a count: what stands before a semicolon, without fraction.
 func parseCount(s string) (int64, bool) {
-	if i := strings.IndexByte(s, ';'); i >= 0 {
-		s = s[:i]
-	}
-	n, ok := parseNumber(trim(s))
+	n, ok := parseNumber(trim(beforeParameters(s)))
 	if n.negative {
 		return -n.whole, ok
 	}
 	return n.whole, ok
 }
 
+// beforeParameters cuts s at the first semicolon.
+func beforeParameters(s string) string {
+	if i := strings.IndexByte(s, ';'); i >= 0 {
+		return s[:i]
+	}
+	return s
+}
+
 // trim drops surrounding blanks and one pair of double quotes.
 func trim(s string) string {
-	s = strings.Trim(s, " \t")
+	s = trimBlank(s)
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		s = s[1 : len(s)-1]
 	}
 	return s
 }
+
+// trimBlank drops spaces and tabs around s (OWS of RFC 9110 section 5.6.3).
+func trimBlank(s string) string {
+	for len(s) > 0 && isBlank(s[0]) {
+		s = s[1:]
+	}
+	for len(s) > 0 && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // moment is a time as a field states it: an instant on the server's clock or a
 // span from the receipt of the header.
