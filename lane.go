@@ -12,6 +12,7 @@ type lane struct {
 	queue   callList  // who waits, in the order in which the calls began
 	flight  callList  // who has no answer yet, in the order of sending
 	total   int64     // units sent since the beginning
+	pledge  int64     // the total at which the work that callers declared is done
 	last    time.Time // when the last request left
 }
 
@@ -31,12 +32,22 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 		at, reason := g.admit(now, spending{
 			units:     c.set.Cost,
 			aside:     l.aside(g.sent),
-			needs:     c.set.Needs,
+			needs:     l.needs(c),
 			threshold: o.Threshold,
 			last:      l.last,
 		})
 		r.add(now, at, reason)
 	}
+}
+
+// needs is how many requests the call's caller has to send, this one included.
+// Calls that overtake each other declare their numbers out of order; the least
+// that follows from any of them holds.
+func (l *lane) needs(c *call) int {
+	if c.set.Needs > 0 && l.pledge > l.total {
+		return min(c.set.Needs, int(l.pledge-l.total)/c.set.Cost)
+	}
+	return c.set.Needs
 }
 
 // unsure reports whether it is unknown how much the server would admit: at the
@@ -54,6 +65,9 @@ func (l *lane) unsure() bool {
 func (l *lane) depart(c *call, now time.Time) {
 	if l.probe == nil && l.unsure() {
 		l.probe = c
+	}
+	if done := l.total + int64(c.set.Needs*c.set.Cost); done > l.total && (l.pledge <= l.total || done < l.pledge) {
+		l.pledge = done
 	}
 	l.last = now
 	l.total += int64(c.set.Cost)
