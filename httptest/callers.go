@@ -103,11 +103,17 @@ func (s *Server) record(x *exchange, a *answer) {
 	down := x.planned && !x.seen.Scripted && x.reply.Status >= 500
 	recovered := s.callers.down && !down
 	s.callers.down = down
-	for _, c := range [...]*conduct{s.callers.of(x.client), &s.callers.all} {
+	client := s.callers.of(x.client)
+	for _, c := range [...]*conduct{client, &s.callers.all} {
 		if recovered {
 			c.reopen(x.now)
 		}
-		c.observe(x)
+		early := c.toldToWait(x)
+		c.tally(x)
+		if c == client { // only a client itself can come early or repeat itself
+			c.Early += count(early)
+			c.compare(x)
+		}
 	}
 }
 
@@ -117,8 +123,8 @@ func (c *conduct) reopen(at time.Time) {
 	}
 }
 
-// observe judges one arrival.
-func (c *conduct) observe(x *exchange) {
+// tally counts one arrival.
+func (c *conduct) tally(x *exchange) {
 	c.Requests++
 	if x.seen.refusal() {
 		c.Refusals++
@@ -126,16 +132,12 @@ func (c *conduct) observe(x *exchange) {
 	if x.seen.Status >= 500 {
 		c.Failures++
 	}
-	if c.toldToWait(x) {
-		c.Early++
-	}
 	c.flow.add(x.now)
 	c.Peak100ms, c.PeakSecond = c.flow.peak100ms, c.flow.peak1s
 	if !c.reopened.IsZero() && x.now.Sub(c.reopened) < time.Second {
 		c.after.add(x.now)
 		c.Reopen100ms, c.ReopenSecond = c.after.peak100ms, c.after.peak1s
 	}
-	c.compare(x)
 }
 
 // toldToWait reports that the client knew of an instant it should have waited for. Instants that have passed
@@ -193,11 +195,23 @@ func (s *Server) delivered(x *exchange, a *answer, grace time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range [...]*conduct{s.callers.of(x.client), &s.callers.all} {
-		if len(c.tells) >= maxTells {
-			c.tells = slices.Delete(c.tells, 0, 1)
-		}
-		c.tells = append(c.tells, t)
+		c.tell(t)
 	}
+}
+
+// tell remembers one more instant. One that an earlier answer has already put as late adds nothing; when there
+// are too many, the newest takes the place of the one before it.
+func (c *conduct) tell(t tell) {
+	for _, old := range c.tells {
+		if !old.until.Before(t.until) {
+			return
+		}
+	}
+	if len(c.tells) == maxTells {
+		c.tells[maxTells-1] = t
+		return
+	}
+	c.tells = append(c.tells, t)
 }
 
 // bodyOpened counts a response body that was handed over in memory.

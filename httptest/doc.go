@@ -1,14 +1,39 @@
-// Package httptest simulates the rate-limiting API of Botiga Aroma, a coffee shop, for testing HTTP clients.
-// Import it as politetest.
+// Package httptest simulates the rate-limiting API of Botiga Aroma, a coffee shop, for testing HTTP clients:
+// any client, not only polite's. Import it as politetest.
 //
-// A [Server] counts with one of five algorithms ([Limit]), announces the quota in any dialect ([Dialect]),
-// refuses with 429 and Retry-After, and fails on demand ([Server.Script]). The same server can be used
+// A [Server] counts with one of five algorithms ([Limit]), announces the quota in any dialect ([Dialect]), refuses
+// with 429 and Retry-After, misbehaves on purpose, and grades the manners of its clients ([Scorecard]):
 //
-//   - in memory, without goroutines or sockets: [Server.Transport], made for testing/synctest bubbles,
+//	func TestMyClient(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			server := politetest.Must(t, politetest.Config{
+//				Limit: politetest.Limit{Algorithm: politetest.SlidingLog, N: 60, Per: time.Minute},
+//			})
+//			client := NewMyClient(&http.Client{Transport: server.Transport()})
+//			client.DownloadEverything()
+//			politetest.RequireWellBehaved(t, server)
+//		})
+//	}
+//
+// The same server can be used
+//
+//   - in memory, without goroutines or sockets: [Server.Transport], made for testing/synctest bubbles, where an
+//     hour of waiting takes no time and every instant is exact,
 //   - over net/http's own wire inside a bubble: [Server.Pipe],
 //   - on a port: [Server.Listen], or as the [http.Handler] that it is.
 //
-// [Oracle] computes how fast a client could possibly be.
+// # What it can be
+//
+// The zero [Config] has one limit for everybody. [Aroma] is the whole shop with its tiers, keys and costs; other
+// ready configs imitate other systems: [PromoAzi], [SmartBill], [GitHub], [Nginx], [WrongHint], [SkewedClock].
+// A list of [Policy] values describes any other. [NewFleet] runs several instances, with counters of their own or
+// in a common [Store]. [Oracle] computes how fast a client could possibly be.
+//
+// # How it can misbehave
+//
+// [Server.Script] plans the next answers one by one, [Chance] strikes at random from a seed, and [Phase] describes
+// outages and spells of limited capacity. What happens is a [Reply]: a status with headers and a body, a [Fault]
+// of the connection, a delay, or [Redirect], [Huge] and [Bomb].
 //
 // # What the headers say
 //
@@ -22,4 +47,9 @@
 //	leaky bucket     the instant at which the queue is empty
 //
 // Retry-After on a refusal is the exact wait for the refused request, rounded up to seconds, at least 1.
+//
+// # Repeatable runs
+//
+// Whatever is left to chance is drawn from [Config.Seed] and does not depend on how goroutines are scheduled. In
+// virtual time two runs with the same seeds have the same [Server.TraceHash].
 package httptest

@@ -52,6 +52,10 @@ func (s *Server) Scorecard() Scorecard {
 		m := s.callers.byKey[client].Manners
 		m.Client = client
 		card.Clients = append(card.Clients, m)
+		card.All.Early += m.Early
+		card.All.UnsafeRepeats += m.UnsafeRepeats
+		card.All.Duplicates += m.Duplicates
+		card.All.Mismatches += m.Mismatches
 	}
 	return card
 }
@@ -61,13 +65,11 @@ func (c Scorecard) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "client\trequests\trefused\tfailed\tearly\trepeats\tduplicates\tmismatches\tpeak/100ms\tpeak/s\treopen/100ms\treopen/s\tunclosed\tverdict\t")
-	rows := c.Clients
-	if len(rows) != 1 {
-		rows = append(slices.Clone(rows), c.All)
-	}
-	for _, m := range rows {
+	for i, m := range append(slices.Clone(c.Clients), c.All) {
 		verdict := "polite"
-		if len(m.Offences(Tolerance{})) > 0 {
+		if i == len(c.Clients) {
+			verdict = ""
+		} else if len(m.Offences(Tolerance{})) > 0 {
 			verdict = "rude"
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", m.Client, m.Requests, m.Refusals, m.Failures, m.Early,
