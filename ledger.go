@@ -340,23 +340,35 @@ func (l *ledger) lost(units int, uncounted bool) {
 	}
 }
 
-// admit reports when a request of so many units fits: at now, later, or (zero)
-// when the answers of others have arrived.
+// admit reports when a request fits: at now, later, or (zero) when the answers
+// of others have arrived. With others under way the instant is the earliest
+// that their answers can make it.
 func (l *ledger) admit(now time.Time, r spending) (time.Time, Reason) {
 	if !l.known() {
 		return now, 0
 	}
-	left := l.left(now, r.aside)
+	at, reason := l.fits(now, l.left(now, r.aside), &r)
+	if reason == 0 || r.aside == 0 || !at.After(now) {
+		return at, reason
+	}
+	if at, _ = l.fits(now, l.left(now, 0), &r); !at.After(now) {
+		at = time.Time{}
+	}
+	return at, reason
+}
+
+// fits reports when a request fits into what is left.
+func (l *ledger) fits(now time.Time, left float64, r *spending) (time.Time, Reason) {
 	price := float64(r.units) * l.price
-	if left < price {
+	switch {
+	case left < price:
 		at := l.refilled(now, price-left)
-		if at.IsZero() && l.low < price {
+		if at.IsZero() && r.aside == 0 {
 			return now, 0 // nothing is left and nobody said until when: ask
 		}
 		return at, ReasonQuota
-	}
-	if r.threshold < 0 || left >= float64(r.threshold) || l.reset.IsZero() ||
-		r.needs > 0 && float64(r.needs)*price <= left {
+	case r.threshold < 0, left >= float64(r.threshold), l.reset.IsZero(),
+		r.needs > 0 && float64(r.needs)*price <= left:
 		return now, 0
 	}
 	return later(now, r.last.Add(l.interval(r.last, left, price))), ReasonBrake
