@@ -12,7 +12,6 @@ type lane struct {
 	queue   callList  // who waits, in the order in which the calls began
 	flight  callList  // who has no answer yet, in the order of sending
 	total   int64     // units sent since the beginning
-	pledge  int64     // the total at which the work that callers declared is done
 	last    time.Time // when the last request left
 }
 
@@ -41,13 +40,10 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 }
 
 // needs is how many requests the call's caller has to send, this one included.
-// Calls that overtake each other declare their numbers out of order; the least
-// that follows from any of them holds.
+// Calls of one caller that overtake each other declare their numbers out of
+// order, so those under way may be among them and are taken off.
 func (l *lane) needs(c *call) int {
-	if c.set.Needs > 0 && l.pledge > l.total {
-		return min(c.set.Needs, int(l.pledge-l.total)/c.set.Cost)
-	}
-	return c.set.Needs
+	return max(min(c.set.Needs, 1), c.set.Needs-l.flight.n)
 }
 
 // unsure reports whether it is unknown how much the server would admit: at the
@@ -65,9 +61,6 @@ func (l *lane) unsure() bool {
 func (l *lane) depart(c *call, now time.Time) {
 	if l.probe == nil && l.unsure() {
 		l.probe = c
-	}
-	if done := l.total + int64(c.set.Needs*c.set.Cost); done > l.total && (l.pledge <= l.total || done < l.pledge) {
-		l.pledge = done
 	}
 	l.last = now
 	l.total += int64(c.set.Cost)
