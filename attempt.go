@@ -23,11 +23,11 @@ type attempt struct {
 	mu   sync.Mutex
 	wire *wire // nil when the attempt is over
 
-	resp     *http.Response
-	err      error
-	body     io.ReadCloser // of the response, as the base gave it
-	buffered bool          // a Fetch has read it
-	phase    phase         // how far the attempt came
+	resp  *http.Response
+	err   error
+	body  io.ReadCloser // of the response, as the base gave it
+	whole []byte        // the body, once a Fetch has read it to its end
+	phase phase         // how far the attempt came
 
 	verdict Verdict
 	retryAt time.Time     // the earliest next attempt
@@ -132,10 +132,14 @@ func (a *attempt) Done() <-chan struct{} { return a.current().Done() }
 // Err says why Done is closed.
 func (a *attempt) Err() error { return a.current().Err() }
 
-// Value finds the attempt itself, its hooks, and all values of the caller.
+// Value finds the attempt (the outermost one, where Transports are nested), its
+// hooks, and all values of the caller.
 func (a *attempt) Value(key any) any {
 	switch key {
 	case attemptKey{}:
+		if outer := a.call.ctx.Value(key); outer != nil {
+			return outer
+		}
 		return a
 	case traceContextKey:
 		if key != nil && a.call.ctx.Value(key) == nil {
@@ -202,12 +206,9 @@ func (c *call) send() *attempt {
 		return a
 	}
 	a.bound(c.attemptTime())
-	a.resp, a.err = c.t.base.RoundTrip(req)
+	a.resp, a.err = exactlyOne(c.t.base.RoundTrip(req))
 	a.unbound()
 	c.attempts += max(1, int(a.wire.conns.Load()))
-	if a.err == nil && a.resp == nil {
-		a.err = errors.New("polite: the base transport returned neither a response nor an error")
-	}
 	a.phase = a.reached()
 	if a.err == nil {
 		a.receive(req)
@@ -217,6 +218,21 @@ func (c *call) send() *attempt {
 	}
 	c.reached = c.reached || a.phase != notSent
 	return a
+}
+
+// exactlyOne holds a base transport to the contract of http.RoundTripper: a
+// response or an error, an error prevailing.
+func exactlyOne(resp *http.Response, err error) (*http.Response, error) {
+	switch {
+	case err == nil && resp == nil:
+		return nil, errors.New("polite: the base transport returned neither a response nor an error")
+	case err != nil && resp != nil && resp.Body != nil:
+		resp.Body.Close()
+		return nil, err
+	case err != nil:
+		return nil, err
+	}
+	return resp, nil
 }
 
 // request is the request of one attempt: the caller's, with the attempt's
@@ -314,7 +330,7 @@ func (a *attempt) receive(req *http.Request) {
 		a.err, a.resp = err, nil
 		return
 	}
-	a.buffered = true
+	a.whole = body
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 }
 
@@ -378,7 +394,7 @@ const (
 // discard reads what remains of an answer that is not handed over, so that its
 // connection can be used again, and ends the attempt.
 func (a *attempt) discard() {
-	if a.resp != nil && !a.buffered {
+	if a.resp != nil && a.whole == nil {
 		a.bound(drainTime)
 		io.CopyN(io.Discard, a.body, drainBytes)
 	}
@@ -395,7 +411,7 @@ func (a *attempt) abandon() {
 
 // handOver gives the response to the caller. The attempt ends with its body.
 func (a *attempt) handOver() *http.Response {
-	if a.buffered || a.body == http.NoBody {
+	if a.whole != nil || a.body == http.NoBody {
 		a.finish()
 	}
 	return a.resp

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxBuffer is how much of a request body without GetBody is kept in memory so
@@ -186,7 +187,7 @@ func (a *attempt) reader() io.ReadCloser {
 }
 
 func (b responseBody) Read(p []byte) (int, error) {
-	b.bound(b.call.set.AttemptTimeout)
+	b.bound(b.readTime())
 	n, err := b.body.Read(p)
 	b.unbound()
 	if err != nil {
@@ -196,6 +197,15 @@ func (b responseBody) Read(p []byte) (int, error) {
 		b.finish()
 	}
 	return n, err
+}
+
+// readTime is how long one read may take. In a Fetch the reading is part of the
+// call, which has an end.
+func (b responseBody) readTime() time.Duration {
+	if b.call.fetches {
+		return b.call.attemptTime()
+	}
+	return b.call.set.AttemptTimeout
 }
 
 func (b responseBody) Close() error {

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -118,14 +119,33 @@ const MaxFetch = 64 << 20
 // The response's body is already read: closing it is harmless and not needed,
 // and it can be read again from memory. A status outside 2xx comes back as the
 // response together with a *ResponseError. Redirects are followed as by Do.
-// Bodies above MaxFetch end the call with a *BodyTooLargeError.
+// Bodies above MaxFetch end the call with a *BodyTooLargeError. MaxElapsed
+// bounds the reading too.
 func (c *Client) Fetch(req *http.Request, decode func(resp *http.Response, body []byte) error) (*http.Response, error) {
 	ctx := context.WithValue(req.Context(), fetchKey{}, fetcher(decode))
 	resp, err := c.http.Do(req.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
-	return resp, CheckResponse(resp)
+	err = CheckResponse(resp)
+	keepBody(resp)
+	return resp, err
+}
+
+// keepBody takes what remains of a response's body into memory and closes it,
+// so that http.Client too lets go of it. An error while reading is met again by
+// whoever reads the body.
+func keepBody(resp *http.Response) {
+	var body io.Reader
+	if a := attemptOf(resp); a != nil && a.whole != nil {
+		body = bytes.NewReader(a.whole)
+	} else if head, err := readAll(resp.Body, resp.ContentLength); err != nil {
+		body = io.MultiReader(bytes.NewReader(head), failingReader{err})
+	} else {
+		body = bytes.NewReader(head)
+	}
+	resp.Body.Close()
+	resp.Body = io.NopCloser(body)
 }
 
 // JSON returns a decode function for Fetch that stores the body, which must be

@@ -16,8 +16,9 @@ type RetryOptions struct {
 	MaxAttempts int
 
 	// MaxElapsed bounds the whole call, waits and first attempt included, up
-	// to the response headers of the last attempt: 0 means 5 minutes, negative
-	// means unlimited. An earlier deadline of the request's context wins.
+	// to the response headers of the last attempt (in a Fetch, to the end of
+	// its body): 0 means 5 minutes, negative means unlimited. An earlier
+	// deadline of the request's context wins.
 	MaxElapsed time.Duration
 
 	// MaxWait bounds one delay before a retry, the server's or the computed

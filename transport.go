@@ -153,14 +153,16 @@ func (c *call) begin() error {
 		return err
 	}
 	c.trace = t.opts.Trace
-	if outer, ok := c.ctx.Value(traceKey{}).(*Trace); ok {
-		c.trace = joinTraces(outer, c.trace)
+	if !nested(c.ctx) { // or else the outer Transport sees to it
+		if trace, ok := c.ctx.Value(traceKey{}).(*Trace); ok {
+			c.trace = joinTraces(trace, c.trace)
+		}
+		c.fetch, c.fetches = c.ctx.Value(fetchKey{}).(fetcher)
 	}
 	c.set = t.settingsOf(req)
 	if c.set.MaxElapsed >= 0 {
 		c.deadline = c.start.Add(c.set.MaxElapsed)
 	}
-	c.fetch, c.fetches = c.ctx.Value(fetchKey{}).(fetcher)
 	c.key = t.opts.Retry.idempotencyKey(req)
 	c.host = t.hosts.of(req.URL)
 	if c.set.MaxAttempts > 1 && (isIdempotent(req.Method) || c.promised()) {
@@ -208,8 +210,8 @@ func (c *call) admission() error {
 	since := time.Now()
 	var told Reason
 	for now := since; ; now = time.Now() {
+		c.publishBreaker(now) // first, for an observer that panics must find nothing taken
 		r := c.host.admit(c, now)
-		c.publishBreaker(now)
 		if r.refused != nil {
 			return r.refused
 		}
