@@ -3,6 +3,7 @@ package polite
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -97,5 +98,24 @@ func TestCommonShapesAreReadWithoutAllocation(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { d.read("api.botigaaroma.example:443", c.status, c.header, now) }); n != 0 {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
+	}
+}
+
+// BenchmarkReadHostileHeader reads a header of a mebibyte, all that net/http lets
+// through by default, made to be slow.
+func BenchmarkReadHostileHeader(b *testing.B) {
+	for name, value := range map[string]string{
+		"commas": strings.Repeat(",", 1<<17),
+		"quotes": strings.Repeat(`"a`, 1<<16),
+		"items":  strings.Repeat(`"a";r=1,`, 1<<14),
+		"digits": strings.Repeat("9", 1<<17),
+	} {
+		h := ordinaryHeaderWith("RateLimit", value, "RateLimit-Policy", value, "RateLimit-Limit", value, "RateLimit-Remaining", value,
+			"RateLimit-Reset", value, "Retry-After", value, "X-App-Rate-Limit", value, "X-App-Rate-Limit-Count", value)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				builtinDialects().read("api.example.com", 429, h, noon)
+			}
+		})
 	}
 }

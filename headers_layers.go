@@ -1,0 +1,314 @@
+package polite
+
+import (
+	"strings"
+	"time"
+)
+
+// reset returns the reset that a group states for layer i of n. Relative values
+// go before absolute ones, which need the clocks to agree; twins of one kind
+// give the latest. window tells milliseconds from seconds where it is known: a
+// span longer than the window whose thousandth fits is in milliseconds.
+func (r *reading) reset(g fieldGroup, i, n int, window time.Duration) time.Time {
+	var twins resetTwins
+	for k := range g {
+		m := &g[k]
+		if m.role != roleReset {
+			continue
+		}
+		if value, ok := single(m.values); ok {
+			twins.add(r, value, m.form, window)
+			continue
+		}
+		list := listOf(m.values)
+		count := list.countTimes()
+		for at := 0; ; at++ {
+			value, ok := list.nextTime()
+			if !ok {
+				break
+			}
+			if n == 1 || count != n || at == i { // else another layer's
+				twins.add(r, value, m.form, window)
+			}
+		}
+	}
+	if !twins.relative.IsZero() {
+		return twins.relative
+	}
+	return twins.absolute
+}
+
+// resetTwins is the latest reset of each kind.
+type resetTwins struct{ relative, absolute time.Time }
+
+func (w *resetTwins) add(r *reading, value string, form TimeForm, window time.Duration) {
+	m, ok := parseTime(beforeParameters(value), form, r.clock.now)
+	switch {
+	case !ok:
+	case m.absolute():
+		w.absolute = later(w.absolute, r.clock.reset(m))
+	default:
+		if m.plain && window > 0 && m.delta >= 1000*time.Second && m.delta > window && m.delta/1000 <= window {
+			m.delta /= 1000
+		}
+		w.relative = later(w.relative, r.clock.reset(m))
+	}
+}
+
+// layered reads the separate fields for limit, remaining, used, reset and
+// window. Several values of the same number in each describe parallel windows,
+// paired by position: repeated lines of stacked limiters, or one line with
+// commas.
+func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
+	var (
+		limits    = g.values(roleLimit)
+		remaining = g.values(roleRemaining)
+		used      = g.values(roleUsed)
+		policies  policySet
+		n         = layerCount(limits, remaining, used)
+		layers    = g[0].row.layers
+	)
+	policies.read(g.values(rolePolicies), false)
+	if hasParameters(limits) {
+		policies.read(limits, true)
+	}
+	if window := g.values(roleWindow); window != nil {
+		base.Window = r.window(g)
+	}
+	for i := range n {
+		q := base
+		if i < len(layers) {
+			q.Policy, q.Window = joinPolicy(base.Policy, layers[i].policy), layers[i].window
+		}
+		q.Limit = limitAt(limits, i, n)
+		if !unmetered(limits, remaining) {
+			q.Remaining = r.lowest(remaining, i, n)
+		}
+		spent, knowsSpent := highest(used, i, n)
+		switch {
+		case !knowsSpent:
+		case q.Remaining < 0 && q.Limit > 0:
+			q.Remaining = max(q.Limit-spent, 0)
+		case q.Limit < 0 && q.Remaining >= 0:
+			q.Limit = sum(q.Remaining, spent)
+		}
+		if at := policies.byLimit(q.Limit, i); at >= 0 {
+			if q.Policy == "" {
+				q.Policy = policies.nameOf(at)
+			}
+			if q.Window == 0 {
+				q.Window = policies.items[at].window
+			}
+			if unit := policies.items[at].unit; unit != "" {
+				q.Unit = unit
+			}
+		}
+		if i > 0 && q.Policy == base.Policy {
+			q.Policy = joinPolicy(base.Policy, ordinal(i))
+		}
+		q.Window = r.refill(g, q)
+		q.Reset = r.reset(g, i, n, q.Window)
+		t.add(q, r.clock.now)
+	}
+	r.announced(t, base, &policies)
+}
+
+// window reads the field with the window's length; 0 when unreadable.
+func (r *reading) window(g fieldGroup) time.Duration {
+	for i := range g {
+		if g[i].role != roleWindow {
+			continue
+		}
+		if m, ok := parseTime(g[i].values[0], g[i].form, r.clock.now); ok && !m.absolute() && m.delta > 0 {
+			return m.delta
+		}
+	}
+	return 0
+}
+
+// refill returns the time in which a bucket fills up, for servers that tell the
+// rate: units per window, or per second without one.
+func (r *reading) refill(g fieldGroup, q Quota) time.Duration {
+	values := g.values(roleRate)
+	if values == nil || q.Limit <= 0 {
+		return q.Window
+	}
+	rate, ok := parseCount(values[0])
+	if !ok || rate <= 0 {
+		return q.Window
+	}
+	per := q.Window
+	if per == 0 {
+		per = time.Second
+	}
+	return spanFor(q.Limit, rate, per)
+}
+
+// unmetered reports the pair of -1 and -1 with which a server says that it does
+// not count this quota.
+func unmetered(limits, remaining []string) bool {
+	if len(limits) != 1 || len(remaining) != 1 {
+		return false
+	}
+	limit, ok := parseCount(limits[0])
+	left, okLeft := parseCount(remaining[0])
+	return ok && okLeft && limit == -1 && left == -1
+}
+
+// lowest returns the remaining value of layer i of n; with another number of
+// values, the lowest of them.
+func (r *reading) lowest(values []string, i, n int) int64 {
+	best := int64(-1)
+	if value, ok := single(values); ok {
+		if v, ok := parseCount(value); ok {
+			return r.remaining(v)
+		}
+		return best
+	}
+	list := listOf(values)
+	count := list.count()
+	for at := 0; ; at++ {
+		item, ok := list.next()
+		if !ok {
+			return best
+		}
+		if count == n && at != i {
+			continue
+		}
+		if v, ok := parseCount(item); ok {
+			if v = r.remaining(v); best < 0 || v >= 0 && v < best {
+				best = v
+			}
+		}
+	}
+}
+
+// highest returns the used value of layer i of n; with another number of values,
+// the highest of them.
+func highest(values []string, i, n int) (int64, bool) {
+	best := int64(-1)
+	if value, ok := single(values); ok {
+		v, ok := parseCount(value)
+		return v, ok && v >= 0
+	}
+	list := listOf(values)
+	count := list.count()
+	for at := 0; ; at++ {
+		item, ok := list.next()
+		if !ok {
+			return best, best >= 0
+		}
+		if count == n && at != i {
+			continue
+		}
+		if v, ok := parseCount(item); ok {
+			best = max(best, v)
+		}
+	}
+}
+
+// limitAt returns the limit of layer i of n. With parameters in the list the
+// first bare item is the limit in force and the others are policies
+// (draft-ietf-httpapi-ratelimit-headers-06 section 3.1); with another number of
+// values than layers the first is.
+func limitAt(values []string, i, n int) int64 {
+	if value, ok := single(values); ok || values == nil {
+		return limitIn(value)
+	}
+	var (
+		list  = listOf(values)
+		count = list.count()
+		first = int64(-1)
+		bare  bool
+	)
+	for at := 0; ; at++ {
+		item, ok := list.next()
+		if !ok {
+			return first
+		}
+		if n > 1 && count == n && at != i {
+			continue
+		}
+		v := limitIn(item)
+		if v < 0 {
+			continue
+		}
+		if simple := strings.IndexByte(item, ';') < 0; first < 0 || simple && !bare {
+			first, bare = v, simple
+		}
+	}
+}
+
+// single returns the value of a field that is no list.
+func single(values []string) (string, bool) {
+	if len(values) != 1 || strings.IndexByte(values[0], ',') >= 0 {
+		return "", false
+	}
+	return values[0], true
+}
+
+// limitIn reads one limit: a count, or pairs such as burst:100;rate:10.
+func limitIn(item string) int64 {
+	if v, ok := parseCount(item); ok {
+		return max(v, -1)
+	}
+	if item == "" {
+		return -1
+	}
+	return parseItem(item).limit
+}
+
+// layerCount returns how many parallel windows the values describe.
+func layerCount(limits, remaining, used []string) int {
+	if _, ok := single(limits); ok || limits == nil || remaining == nil && used == nil {
+		return 1
+	}
+	list := listOf(limits)
+	n := list.count()
+	if n == 1 || n > maxLayers || hasParameters(limits) {
+		return 1
+	}
+	left, spent := listOf(remaining), listOf(used)
+	if left.count() == n || spent.count() == n {
+		return n
+	}
+	return 1
+}
+
+// maxLayers bounds the parallel windows of one set of fields.
+const maxLayers = 8
+
+func hasParameters(values []string) bool {
+	for _, v := range values {
+		if strings.IndexByte(v, ';') >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// ordinal names the second and later of several unnamed windows.
+func ordinal(i int) string { return "2345678"[i-1 : i] }
+
+// joinPolicy qualifies a name.
+func joinPolicy(prefix, name string) string {
+	switch {
+	case prefix == "":
+		return name
+	case name == "":
+		return prefix
+	default:
+		return prefix + "/" + name
+	}
+}
+
+func sum(a, b int64) int64 { return a + min(b, maxWhole) }
+
+// spanFor returns count/rate times per, rounded up and cut at farAhead.
+func spanFor(count, rate int64, per time.Duration) time.Duration {
+	span := float64(count) / float64(rate) * float64(per)
+	if span >= float64(farAhead) {
+		return farAhead
+	}
+	return time.Duration(span)
+}
