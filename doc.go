@@ -1,0 +1,92 @@
+// Package polite is an HTTP client for rate-limited APIs: it wraps http.Client
+// with retries that know what is safe to repeat, obeys Retry-After to the
+// second, slows down before the server says 429, and stops calling a server
+// that is down. All goroutines that share a Client share what it learns.
+//
+//	client := polite.New(nil)
+//	resp, err := client.Get(ctx, "https://api.botigaaroma.example/v1/cafes")
+//
+// It drops into any SDK that takes an http.Client or an http.RoundTripper:
+//
+//	sdk.New(sdk.WithHTTPClient(polite.New(nil).HTTPClient()))
+//	http.Client{Transport: polite.NewTransport(&polite.Options{Base: otherTransport})}
+//
+// Client.Fetch reads a whole body with the same care, and a Pager walks a
+// collection page by page. Package botigaaroma.example/polite/httptest is a
+// server that limits and misbehaves on purpose, for your own tests.
+//
+// # The way of a request
+//
+// Transport.RoundTrip takes every attempt through these stages, per host
+// (scheme, name and port):
+//
+//   - circuit breaker: a server that fails is left alone (BreakerOptions);
+//   - gate: after a refusal nobody sends before the instant the server named
+//     (Retry-After and its kin), plus up to 20 % at random so that processes
+//     part; then one request goes ahead and the rest follow as it succeeds;
+//   - quota ledger: what the response headers say is left, less what is under
+//     way; nothing is sent at 0 before the reset, and the last few requests of
+//     a quota are spread over the time to it (PreemptiveOptions);
+//   - the client's own limits: rates, requests in flight (LimitOptions);
+//   - the attempt itself, bounded in time;
+//   - the verdict: classify, retry or return (RetryOptions).
+//
+// Calls wait in the order in which they began. A wait that is known to end too
+// late for the call is not begun: the call fails at once and says why.
+//
+// # Defaults
+//
+//	attempts per call           4 in all       RetryOptions.MaxAttempts
+//	a call, waits included      5 min          RetryOptions.MaxElapsed
+//	one delay before a retry    60 s           RetryOptions.MaxWait
+//	an attempt to its headers   30 s           RetryOptions.AttemptTimeout
+//	a pause within a body       30 s           RetryOptions.AttemptTimeout
+//	backoff                     1 s × 2ⁿ ±50 %, at most 60 s
+//	retries of failures         10 % of the successes, 10 in reserve
+//	one wait for admission      2 min          LimitOptions.MaxWait
+//	calls waiting               10,000 a host  LimitOptions.MaxWaiting
+//	own rates, in flight        unlimited      LimitOptions
+//	spreading begins below      10 remaining   PreemptiveOptions.Threshold
+//	breaker opens after         5 failures in a row, or half of 20 in 10 s
+//	breaker's probe             every 5 s      BreakerOptions.OpenFor
+//	hosts remembered            1,024          Options.MaxHosts
+//
+// A batch job that may wait for several windows of a quota raises
+// LimitOptions.MaxWait and RetryOptions.MaxElapsed.
+//
+// # What is retried
+//
+// Statuses 429, 502, 503 and 504 and failures of the connection; a 403 that
+// the headers show to be a rate limit; nothing else, unless Options.Classify
+// says so. Repeated are GET, HEAD, PUT, DELETE, OPTIONS and TRACE, requests
+// with an Idempotency-Key, requests that Overrides.Idempotent vouches for, and
+// any request that certainly was not sent. The second attempt sends the same
+// bytes, from Request.GetBody or from a copy of at most 1 MiB, or is not made.
+//
+// A delay that the server names is never shortened. If it is longer than the
+// call may wait, the response comes back at once and CheckResponse tells the
+// delay.
+//
+// # Responses and errors
+//
+// A response that arrived is returned with a nil error, whatever its status and
+// however many attempts it took (Attempts tells). CheckResponse makes a
+// *ResponseError of it. Without a response the error, inside http.Client's
+// *url.Error, is one of
+//
+//   - *RetryError: the last attempt failed; it wraps the cause and says whether
+//     the server may have received the request;
+//   - *WaitError: the wait before the next attempt would pass a bound;
+//   - *CircuitOpenError: nothing was sent, the breaker is open;
+//   - the context's error, when that ended the call.
+//
+// Their messages hold no header, no query and no userinfo of a URL.
+//
+// # Concurrency and lifetime
+//
+// Clients, Transports and Pagers are safe for concurrent use. Transports start
+// no goroutine and need no closing; what is remembered of a host is bounded and
+// brought up to date by whoever uses it. The caller closes response bodies, as
+// with net/http. Functions given in Options and Trace run on the calling
+// goroutine, outside all locks.
+package polite
