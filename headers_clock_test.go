@@ -11,7 +11,7 @@ import (
 )
 
 // A hundred thousand answers of servers whose clocks are off by up to a day: the
-// local instant never lies before the server's, and at most three seconds behind
+// local instant never lies before the server's, and at most four seconds behind
 // it when the header travels for less than one.
 func TestRetryHintsAreNeverEarlyWhateverTheClocks(t *testing.T) {
 	const seed = 20260301
@@ -30,14 +30,10 @@ func TestRetryHintsAreNeverEarlyWhateverTheClocks(t *testing.T) {
 		at, ok := ParseRetryAfter(h, received)
 
 		truth := allowed.Add(offset) // the server's instant on the local clock
-		context := fmt.Sprintf("seed %d, case %d: %q sent %s received %s offset %s", seed, i, value, sent, received, offset)
-		if !ok {
+		if late := at.Sub(truth); ok && (late < 0 || late > 4*time.Second) || !ok && truth.After(received) {
 			// Only what is over by the time it arrives may be no hint.
-			require.False(t, truth.After(received), context)
-			continue
+			t.Fatalf("seed %d, case %d: %q sent %s received %s offset %s: %s (%t) is %s late", seed, i, value, sent, received, offset, at, ok, late)
 		}
-		require.False(t, at.Before(truth), "%s: %s early", context, truth.Sub(at))
-		require.LessOrEqual(t, at.Sub(truth), 4*time.Second, context)
 	}
 }
 

@@ -126,7 +126,13 @@ func (s *policySet) read(lines []string, parametersOnly bool) {
 	}
 }
 
-func (s *policySet) list() []rateItem { return s.items[:s.n] }
+// list returns the policies; nil is a set of none.
+func (s *policySet) list() []rateItem {
+	if s == nil {
+		return nil
+	}
+	return s.items[:s.n]
+}
 
 // byName returns the place of the policy with a name, -1 without one.
 func (s *policySet) byName(name string) int {

@@ -60,38 +60,31 @@ func (w *resetTwins) add(r *reading, value string, form TimeForm, window time.Du
 // paired by position: repeated lines of stacked limiters, or one line with
 // commas.
 func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
-	var (
-		limits    = g.values(roleLimit)
-		remaining = g.values(roleRemaining)
-		used      = g.values(roleUsed)
-		policies  policySet
-		n         = layerCount(limits, remaining, used)
-		layers    = g[0].row.layers
-	)
-	policies.read(g.values(rolePolicies), false)
-	if hasParameters(limits) {
-		policies.read(limits, true)
-	}
-	if window := g.values(roleWindow); window != nil {
+	if g.values(roleWindow) != nil {
 		base.Window = r.window(g)
 	}
+	lines, limits := g.values(rolePolicies), g.values(roleLimit)
+	if lines == nil && !hasParameters(limits) {
+		r.layers(t, base, g, nil)
+		return
+	}
+	var policies policySet
+	policies.read(lines, false)
+	policies.read(limits, true)
+	r.layers(t, base, g, &policies)
+	r.announced(t, base, &policies)
+}
+
+// layers adds the parallel windows of a group, completed by their policies.
+func (r *reading) layers(t *tally, base Quota, g fieldGroup, policies *policySet) {
+	n := layerCount(g.values(roleLimit), g.values(roleRemaining), g.values(roleUsed))
+	names := g[0].row.layers
 	for i := range n {
 		q := base
-		if i < len(layers) {
-			q.Policy, q.Window = joinPolicy(base.Policy, layers[i].policy), layers[i].window
+		if i < len(names) {
+			q.Policy, q.Window = joinPolicy(base.Policy, names[i].policy), names[i].window
 		}
-		q.Limit = limitAt(limits, i, n)
-		if !unmetered(limits, remaining) {
-			q.Remaining = r.lowest(remaining, i, n)
-		}
-		spent, knowsSpent := highest(used, i, n)
-		switch {
-		case !knowsSpent:
-		case q.Remaining < 0 && q.Limit > 0:
-			q.Remaining = max(q.Limit-spent, 0)
-		case q.Limit < 0 && q.Remaining >= 0:
-			q.Limit = sum(q.Remaining, spent)
-		}
+		r.count(&q, g, i, n)
 		if at := policies.byLimit(q.Limit, i); at >= 0 {
 			if q.Policy == "" {
 				q.Policy = policies.nameOf(at)
@@ -106,11 +99,32 @@ func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
 		if i > 0 && q.Policy == base.Policy {
 			q.Policy = joinPolicy(base.Policy, ordinal(i))
 		}
-		q.Window = r.refill(g, q)
+		q.Window = r.refill(g, &q)
 		q.Reset = r.reset(g, i, n, q.Window)
 		t.add(q, r.clock.now)
 	}
-	r.announced(t, base, &policies)
+}
+
+// count reads limit, remaining and used of layer i of n; two of them give the
+// third.
+func (r *reading) count(q *Quota, g fieldGroup, i, n int) {
+	limits, remaining := g.values(roleLimit), g.values(roleRemaining)
+	q.Limit = limitAt(limits, i, n)
+	if q.Limit >= 0 || !unmetered(limits, remaining) {
+		q.Remaining = r.lowest(remaining, i, n)
+	}
+	used := g.values(roleUsed)
+	if used == nil || q.Limit >= 0 && q.Remaining >= 0 {
+		return
+	}
+	spent, ok := highest(used, i, n)
+	switch {
+	case !ok:
+	case q.Limit > 0:
+		q.Remaining = max(q.Limit-spent, 0)
+	case q.Remaining >= 0:
+		q.Limit = sum(q.Remaining, spent)
+	}
 }
 
 // window reads the field with the window's length; 0 when unreadable.
@@ -128,7 +142,7 @@ func (r *reading) window(g fieldGroup) time.Duration {
 
 // refill returns the time in which a bucket fills up, for servers that tell the
 // rate: units per window, or per second without one.
-func (r *reading) refill(g fieldGroup, q Quota) time.Duration {
+func (r *reading) refill(g fieldGroup, q *Quota) time.Duration {
 	values := g.values(roleRate)
 	if values == nil || q.Limit <= 0 {
 		return q.Window

@@ -167,8 +167,11 @@ type fieldGroup []match
 // values returns the lines of the preferred field of a role, nil without one.
 func (g fieldGroup) values(role headerRole) []string {
 	for i := range g {
-		if g[i].role == role {
-			return g[i].values
+		if g[i].role >= role {
+			if g[i].role == role {
+				return g[i].values
+			}
+			break // of one quota they are in order
 		}
 	}
 	return nil
