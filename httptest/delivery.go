@@ -23,6 +23,9 @@ func (a answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
 	}
 	h := w.Header()
 	for name, values := range a.header {
+		if spelled, ok := spellings[name]; ok {
+			name = spelled
+		}
 		h[name] = values
 	}
 	if h.Get("Content-Length") == "" && bodyAllowed(a.status) {
@@ -46,6 +49,23 @@ func (a answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
 		panic(http.ErrAbortHandler) // net/http then ends the connection short of Content-Length
 	}
 	abort(w)
+}
+
+// spellings are the names as they go over the wire, where Go's canonical form differs.
+var spellings = map[string]string{
+	"Aroma-Ratelimit-Limit":     "Aroma-RateLimit-Limit",
+	"Aroma-Ratelimit-Restants":  "Aroma-RateLimit-Restants",
+	"Aroma-Ratelimit-Reinici":   "Aroma-RateLimit-Reinici",
+	"Aroma-Ratelimit-Remaining": "Aroma-RateLimit-Remaining",
+	"Aroma-Ratelimit-Reset":     "Aroma-RateLimit-Reset",
+	"X-Ratelimit-Limit":         "X-RateLimit-Limit",
+	"X-Ratelimit-Remaining":     "X-RateLimit-Remaining",
+	"X-Ratelimit-Reset":         "X-RateLimit-Reset",
+	"Ratelimit-Limit":           "RateLimit-Limit",
+	"Ratelimit-Remaining":       "RateLimit-Remaining",
+	"Ratelimit-Reset":           "RateLimit-Reset",
+	"Ratelimit-Policy":          "RateLimit-Policy",
+	"Ratelimit":                 "RateLimit",
 }
 
 // abort resets the connection: over TCP with a RST, elsewhere by closing it.

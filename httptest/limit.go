@@ -87,14 +87,25 @@ func DefaultLimit() Limit {
 	return Limit{Algorithm: TokenBucket, N: 300, Per: time.Minute, Capacity: 20}
 }
 
-// String describes the limit for people, such as "token-bucket 300/1m0s capacity 20".
+// String describes the limit for people, such as "token-bucket 300/1m capacity 20".
 func (l Limit) String() string {
 	if l.N < 0 {
 		return "unlimited"
 	}
-	s := fmt.Sprintf("%s %d/%s", l.Algorithm, l.N, l.Per)
+	s := fmt.Sprintf("%s %d/%s", l.Algorithm, l.N, short(l.Per))
 	if l.Algorithm >= TokenBucket && l.Capacity != 0 {
 		s += fmt.Sprintf(" capacity %d", l.Capacity)
+	}
+	return s
+}
+
+// short is the duration without the zeros at its end: 24h instead of 24h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []struct{ end, keep string }{{"m0s", "m"}, {"h0m", "h"}} {
+		if strings.HasSuffix(s, zero.end) {
+			s = strings.TrimSuffix(s, zero.end) + zero.keep
+		}
 	}
 	return s
 }

@@ -64,6 +64,15 @@ func Must(t testing.TB, config Config) *Server {
 	return s
 }
 
+// Counters are the states of at most max keys, most recently asked first; none if the counters are in a [Store]
+// that was handed in.
+func (s *Server) Counters(max int) []Counter {
+	if s.own == nil {
+		return nil
+	}
+	return s.own.Counters(time.Now(), max)
+}
+
 // Restart forgets the counters, if they are in the server's own memory. Orders survive, as in a database.
 func (s *Server) Restart() {
 	if s.own != nil {

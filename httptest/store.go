@@ -67,6 +67,30 @@ func (m *Memory) Len() int {
 	return len(m.meters)
 }
 
+// Counter is the state of one key.
+type Counter struct {
+	Key       string // the policy's name, a bar, and whom it counts
+	Limit     Limit
+	Remaining int       // requests of cost 1 that would be admitted now; -1 = unlimited
+	Reset     time.Time // see the package documentation
+}
+
+// Counters are the states of at most max keys at an instant, most recently asked first.
+func (m *Memory) Counters(now time.Time, max int) []Counter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Before(m.last) {
+		now = m.last
+	}
+	m.last = now
+	var all []Counter
+	for at := m.recent.Front(); at != nil && len(all) < max; at = at.Next() {
+		e := at.Value.(*memoryEntry)
+		all = append(all, Counter{e.key, e.limit, e.meter.remaining(now), e.meter.reset(now)})
+	}
+	return all
+}
+
 // Clear forgets every counter, as a restart of the process does.
 func (m *Memory) Clear() {
 	m.mu.Lock()

@@ -16,8 +16,13 @@ const (
 	idleTimeout   = 65 * time.Second
 )
 
-func (s *Server) httpServer() *http.Server {
-	return &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, ConnContext: withConn}
+// HTTPServer returns an [http.Server] with Botiga Aroma's time bounds, for programs that listen in their own way or
+// put something around this server; handler nil = this server alone. The caller starts and closes it.
+func (s *Server) HTTPServer(handler http.Handler) *http.Server {
+	if handler == nil {
+		handler = s
+	}
+	return &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, ConnContext: withConn}
 }
 
 // Pipe serves over net/http's own wire without sockets: HTTP/1.1 on in-memory connections that work inside a
@@ -26,7 +31,7 @@ func (s *Server) httpServer() *http.Server {
 // the server, and waits for its goroutines.
 func (s *Server) Pipe() (transport *http.Transport, stop func()) {
 	listener := newPipeListener()
-	server := s.httpServer()
+	server := s.HTTPServer(nil)
 	transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return listener.dial(ctx)
 	}}
@@ -46,7 +51,7 @@ func (s *Server) Listen(addr string) (url string, stop func() error, err error) 
 	if err != nil {
 		return "", nil, err
 	}
-	server := s.httpServer()
+	server := s.HTTPServer(nil)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }() // ends when stop closes the server
 	var once sync.Once
