@@ -367,6 +367,13 @@ func (a *attempt) reached() phase {
 	return sent
 }
 
+// closesGate reports whether the delay after the attempt holds for everybody: a
+// refusal is meant for all who share the quota, and so is an instant that a
+// failing server names (RFC 9110 section 10.2.3).
+func (a *attempt) closesGate() bool {
+	return a.verdict.Outcome == Throttled || a.verdict.Outcome == Failed && a.asked > 0
+}
+
 func (a *attempt) status() int {
 	if a.resp == nil {
 		return 0

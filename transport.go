@@ -297,7 +297,7 @@ func (c *call) rouse() {
 // everybody are the gate's, at the next admission.
 func (c *call) pause(a *attempt) error {
 	now := time.Now()
-	if a.asked > 0 || a.verdict.Outcome == Throttled || !a.retryAt.After(now) {
+	if a.closesGate() || !a.retryAt.After(now) {
 		return nil
 	}
 	if c.trace != nil && c.trace.Wait != nil {
@@ -318,7 +318,7 @@ func (c *call) judge(a *attempt) {
 	a.verdict = c.verdict(a, &s)
 	c.hint(a, &s, now)
 	r.verdict = a.verdict
-	if r.verdict.Outcome == Throttled || r.verdict.Outcome == Failed && a.asked > 0 {
+	if a.closesGate() {
 		r.until, r.asked = a.retryAt, a.asked > 0
 		if c.set.MaxWait >= 0 {
 			r.latest = now.Add(c.set.MaxWait)
@@ -470,8 +470,21 @@ func (c *call) publish(a *attempt, s *signals, r *report) {
 			t.Quota(QuotaEvent{Request: c.event(), Quota: q})
 		}
 	}
+	if t.Diagnosis != nil {
+		c.diagnose(s)
+	}
 	if t.Gate != nil && !r.until.IsZero() {
 		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: c.host.gatedUntil(c), Asked: r.asked})
+	}
+}
+
+// diagnose tells what the caller can mend.
+func (c *call) diagnose(s *signals) {
+	expected := c.t.opts.ExpectedLimit
+	for _, q := range s.quotas[:s.n] {
+		if q.Unit == "" && q.Limit >= 0 && q.Limit < expected && c.host.firstLow(c) {
+			c.trace.Diagnosis(DiagnosisEvent{Request: c.event(), Diagnosis: LowLimit, Expected: expected, Quota: q})
+		}
 	}
 }
 
