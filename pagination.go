@@ -39,8 +39,7 @@ type Pager[T any] struct {
 	Decode func(resp *http.Response, body []byte) (Batch[T], error)
 
 	// Header is sent with every request to the origin (RFC 9110 section 4.3.1)
-	// of the first page, and never to another one. Redirects are followed by
-	// the client as its http.Client is set up to.
+	// of the first page, and never to another one, not even after a redirect.
 	Header http.Header
 
 	// Resume is a checkpoint of an earlier walk over the same collection, from
@@ -117,7 +116,7 @@ type Page[T any] struct {
 	// others send one at the end.
 	Items []T
 
-	// Number counts the pages of this walk, from 1.
+	// Number counts the pages of this walk, from 1; a restart counts as one too.
 	Number int
 
 	// Progress is the state of the walk after this page.

@@ -161,10 +161,12 @@ func FuzzResume(f *testing.F) {
 		_, rest, _ = strings.Cut(string(data), `"f":"`)
 		fingerprints[i] = rest[:8]
 	}
+	s := &pageServer{answer: func(int, *http.Request) reply { return reply{body: `{"items":[]}`} }}
+	p := pagerOf(s, nil)
 	f.Fuzz(func(t *testing.T, body string) {
 		for i, scheme := range schemes {
-			s := script(reply{body: `{"items":[]}`})
-			p := pagerOf(s, scheme)
+			s.requests = nil
+			p.Scheme = scheme
 			p.Resume = forged(strings.Replace(body, "00000000", fingerprints[i], 1))
 			_, _ = collect(p)
 			for _, req := range s.requests {

@@ -16,8 +16,7 @@ import (
 
 // needsRecorder answers pages of ten items and notes what each request declared.
 type needsRecorder struct {
-	total int
-	body  func(offset int) string
+	body func(offset int) string
 
 	mu    sync.Mutex
 	needs map[int]int // by offset

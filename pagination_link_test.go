@@ -1,6 +1,7 @@
 package polite_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -143,6 +144,48 @@ func TestLinkPagesFollowSpellingVariantsOfTheirOrigin(t *testing.T) {
 		assert.Equal(t, "https://Api.example/p2", s.asked()[1])
 		assert.Equal(t, "Bearer s3cr3t", s.requests[1].Header.Get("Authorization"))
 	}
+}
+
+func TestPagerSendsNoHeadersBehindARedirectToAnotherOrigin(t *testing.T) {
+	for _, elsewhere := range []string{"https://b.example/", "https://sub.a.example/", "https://a.example:8443/", "http://a.example/"} {
+		s := script(
+			reply{status: 302, to: elsewhere}, reply{status: 302, to: "https://a.example/back"},
+			reply{body: "[1]", links: []string{`<p2>; rel="next"`}}, reply{body: "[2]"},
+		)
+		p := linkPager(s, "https://user:s3cr3t@a.example/p1")
+		p.Header = http.Header{"x-raw-key": {"s3cr3t"}, "X-Api-Key": {"s3cr3t"}}
+		items, err := collect(p)
+		require.NoError(t, err)
+		assert.Equal(t, []int{1, 2}, items)
+		assert.NotContains(t, fmt.Sprint(s.requests[1].Header), "s3cr3t", elsewhere)
+		assert.Equal(t, []string{"s3cr3t"}, s.requests[2].Header["X-Api-Key"])
+		assert.Equal(t, "https://a.example/p2", s.asked()[3])
+	}
+}
+
+// A page that was redirected elsewhere cannot lead the walk on from there.
+func TestLinkPagesRefuseARelativeLinkOfAPageFromAnotherOrigin(t *testing.T) {
+	s := script(reply{status: 302, to: "https://b.example/p1"}, reply{body: "[1]", links: []string{`<p2>; rel="next"`}})
+	_, err := collect(linkPager(s, "https://a.example/p1"))
+	require.ErrorIs(t, err, polite.ErrNextRefused)
+	assert.Len(t, s.asked(), 2)
+}
+
+func TestPagerKeepsTheClientsRuleForRedirects(t *testing.T) {
+	loop := func(int, *http.Request) reply { return reply{status: 302, to: "/"} }
+	s := &pageServer{answer: loop}
+	_, err := collect(linkPager(s, "https://a.example/"))
+	require.ErrorContains(t, err, "stopped after 10 redirects")
+	assert.Len(t, s.asked(), 10)
+
+	s = &pageServer{answer: loop}
+	p := linkPager(s, "https://a.example/")
+	p.Client.HTTPClient().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	_, err = collect(p)
+	var failed *polite.ResponseError
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, 302, failed.StatusCode)
+	assert.Len(t, s.asked(), 1)
 }
 
 func TestLinkPagesResumeAtALinkWithoutAPath(t *testing.T) {

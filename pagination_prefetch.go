@@ -2,6 +2,7 @@ package polite
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -15,7 +16,7 @@ type ahead[T any] struct {
 
 	mu      sync.Mutex
 	flights []*flight[T] // in the order of their pages
-	failed  bool         // one of them; none is started after it
+	failed  bool         // one of them; none is started behind it
 }
 
 // flight is one page being fetched.
@@ -46,7 +47,18 @@ func (a *ahead[T]) take(ctx context.Context, p place, needs int) (*fetchedPage[T
 		return a.fetch(ctx, p, needs)
 	}
 	<-f.done // which ends with the context too
+	if notAdmitted(f.err) {
+		a.keep(p) // those behind it were ended with it
+		a.width = 0
+		return a.fetch(ctx, p, needs)
+	}
 	return f.got, f.err
+}
+
+// notAdmitted reports whether a page was not asked for because it would have
+// had to wait too long behind others. In its own turn it may not have to.
+func notAdmitted(err error) bool {
+	return errors.As(err, new(*WaitError)) && !errors.As(err, new(*ResponseError))
 }
 
 func (a *ahead[T]) pop() *flight[T] {
@@ -67,13 +79,15 @@ func (a *ahead[T]) asked() int {
 	return len(a.flights)
 }
 
-// keep throws away what was fetched ahead if the walk goes on elsewhere.
+// keep throws away what was fetched ahead unless the walk goes on there.
 func (a *ahead[T]) keep(p place) {
 	a.mu.Lock()
-	var wrong []*flight[T]
-	if len(a.flights) > 0 && a.flights[0].place != p {
-		wrong, a.flights, a.failed = a.flights, nil, false
+	if len(a.flights) > 0 && a.flights[0].place == p {
+		a.mu.Unlock()
+		return
 	}
+	wrong := a.flights
+	a.flights, a.failed = nil, false
 	a.mu.Unlock()
 	cancelAll(wrong)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"botigaaroma.example/polite"
+	politetest "botigaaroma.example/polite/httptest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -182,6 +183,25 @@ func TestPrefetchFollowsATotalThatGrowsAndShrinks(t *testing.T) {
 			items, err := collect(slowPager(s, 4))
 			require.NoError(t, err)
 			assert.Equal(t, upTo(0, end), items)
+		})
+	}
+}
+
+// A page that would have to wait too long behind the others is asked for again
+// in its own turn: more concurrency must not make a walk fail.
+func TestPrefetchDoesNotFailWhereOnePageAfterAnotherWouldNot(t *testing.T) {
+	for _, concurrency := range []int{1, 16} {
+		synctest.Test(t, func(t *testing.T) {
+			server := politetest.Must(t, politetest.Config{Limit: politetest.Limit{Algorithm: politetest.FixedWindow, N: 3, Per: 10 * time.Second}})
+			pager := polite.AromaPages[politetest.Coffee](polite.New(&polite.Options{
+				Base:  server.Transport(),
+				Limit: polite.LimitOptions{MaxWait: 15 * time.Second},
+			}), "https://api.botigaaroma.example/v1/cafes")
+			pager.Concurrency = concurrency
+			coffees, err := collect(pager)
+			require.NoError(t, err)
+			assert.Len(t, coffees, politetest.DefaultCoffees)
+			assert.Zero(t, server.Refusals())
 		})
 	}
 }

@@ -160,7 +160,7 @@ func (d *disk) consume(p *polite.Pager[int], s *chaos) (done bool, err error) {
 // Random collections, schemes, faults, crashes and resumes: every item arrives
 // exactly once, in order, and credentials go to one host only.
 func TestPagerDeliversEveryItemExactlyOnceWhateverHappens(t *testing.T) {
-	const walks = 1500
+	const walks = 700
 	for seed := range uint64(walks) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))

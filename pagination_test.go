@@ -24,6 +24,7 @@ import (
 type reply struct {
 	status int
 	links  []string // values of Link
+	to     string   // Location
 	body   string
 }
 
@@ -62,7 +63,7 @@ func (s *pageServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		StatusCode: r.status, Status: strconv.Itoa(r.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Link": r.links}, Request: req,
+		Header: http.Header{"Link": r.links, "Location": {r.to}}, Request: req,
 		Body: io.NopCloser(strings.NewReader(r.body)), ContentLength: int64(len(r.body)),
 	}, nil
 }
@@ -689,6 +690,7 @@ func TestBadPagersSayWhatIsWrong(t *testing.T) {
 	for want, p := range map[string]*polite.Pager[int]{
 		"Client is nil":                         {Scheme: good, Decode: decode},
 		"Scheme is nil":                         {Client: client, Decode: decode},
+		"Client was not made with New":          {Client: new(polite.Client), Scheme: good, Decode: decode},
 		"Decode is nil":                         {Client: client, Scheme: good},
 		"page size -5 is negative":              {Client: client, Decode: decode, Scheme: polite.OffsetPages{URL: pagesURL, Size: -5}},
 		"page size -1 is negative":              {Client: client, Decode: decode, Scheme: polite.NumberedPages{URL: pagesURL, Size: -1}},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/http"
 	"sync"
 )
@@ -15,6 +14,7 @@ import (
 type walk[T any] struct {
 	Pager[T] // a copy: later changes of the caller's fields do not matter
 	route    *route
+	client   *Client // see bound
 
 	here     mark // the page to ask for next
 	total    int  // of items, by the latest page; -1 = not told
@@ -36,6 +36,8 @@ func newWalk[T any](ctx context.Context, p *Pager[T]) (*walk[T], error) {
 		err = fmt.Errorf("%w: the context is nil", ErrBadPager)
 	case p == nil || p.Client == nil:
 		err = fmt.Errorf("%w: Client is nil", ErrBadPager)
+	case p.Client.http == nil:
+		err = fmt.Errorf("%w: Client was not made with New", ErrBadPager)
 	case p.Scheme == nil:
 		err = fmt.Errorf("%w: Scheme is nil", ErrBadPager)
 	case p.Decode == nil:
@@ -61,6 +63,7 @@ func (w *walk[T]) begin() (err error) {
 	if err = w.route.allow(w.AllowOrigins); err != nil {
 		return err
 	}
+	w.client = w.bound()
 	w.MaxPages = or(w.MaxPages, 10_000)
 	w.MaxAttempts = or(w.MaxAttempts, 3)
 	if w.Key != nil {
@@ -70,7 +73,7 @@ func (w *walk[T]) begin() (err error) {
 	if w.Resume != "" {
 		w.here, w.total, err = w.route.resume(w.Resume)
 	}
-	w.been.add(w.hash(w.here.place))
+	w.been.add(w.route.hash(w.here.place))
 	return err
 }
 
@@ -110,54 +113,6 @@ func (w *walk[T]) run(ctx context.Context, yield func(*Page[T], error) bool) {
 	}
 }
 
-// fetchedPage is one page as it arrived.
-type fetchedPage[T any] struct {
-	Batch[T]
-	sighting
-}
-
-// fetch asks for the page at p. It may be called by several goroutines.
-func (w *walk[T]) fetch(ctx context.Context, p place, needs int) (*fetchedPage[T], error) {
-	ctx = WithOverrides(ctx, Overrides{MaxAttempts: w.MaxAttempts, Needs: needs})
-	target := w.route.target(p)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
-	if err != nil {
-		return nil, withoutURL(err)
-	}
-	if w.route.home(target) {
-		w.sign(req)
-	}
-	got := &fetchedPage[T]{}
-	_, err = w.Client.Fetch(req, func(resp *http.Response, body []byte) error {
-		batch, err := w.Decode(resp, body)
-		if err != nil {
-			return err
-		}
-		got.Batch = batch
-		got.sighting = sighting{items: len(batch.Items), next: batch.Next, header: resp.Header, url: target}
-		if resp.Request != nil && resp.Request.URL != nil {
-			got.url = resp.Request.URL
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, withoutURL(err)
-	}
-	return got, nil
-}
-
-// sign puts the caller's header and credentials on a request to the first
-// page's origin.
-func (w *walk[T]) sign(req *http.Request) {
-	if w.Header != nil {
-		req.Header = w.Header.Clone()
-	}
-	if user := w.route.user; user != nil && req.Header.Get("Authorization") == "" {
-		password, _ := user.Password()
-		req.SetBasicAuth(user.Username(), password)
-	}
-}
-
 // restarted begins again after an expired cursor, if that is wanted.
 func (w *walk[T]) restarted(err error) bool {
 	if !w.expired(err) || w.restarts >= w.Restarts {
@@ -166,7 +121,7 @@ func (w *walk[T]) restarted(err error) bool {
 	w.restarts++
 	w.here = w.route.start()
 	w.been = newRecent[uint64]()
-	w.been.add(w.hash(w.here.place))
+	w.been.add(w.route.hash(w.here.place))
 	w.taken++ // the answer 410 counts, so that MaxPages bounds the restarts too
 	return true
 }
@@ -235,7 +190,7 @@ func (w *walk[T]) next(got *fetchedPage[T], passed int) (mark, error) {
 	switch {
 	case next.end && !w.AllowIncomplete && w.short(got.items, passed):
 		return stay, fmt.Errorf("%w: the last page has come", ErrIncomplete)
-	case !next.end && !w.route.counted() && !w.AllowRepeats && !w.been.add(w.hash(next)):
+	case !next.end && !w.route.counted() && !w.AllowRepeats && !w.been.add(w.route.hash(next)):
 		return mark{next, passed}, ErrPageLoop
 	}
 	return mark{next, passed}, nil
@@ -303,32 +258,4 @@ func (w *walk[T]) fill(ctx context.Context, a *ahead[T]) {
 // stopped is the error that ends the walk at here.
 func (w *walk[T]) stopped(err error) *PageError {
 	return &PageError{Page: w.taken + 1, Items: w.here.passed + w.here.skip, Total: w.total, Checkpoint: w.route.checkpoint(w.here, w.total), Err: err}
-}
-
-var pageSeed = maphash.MakeSeed()
-
-// hash is a hash of the page's URL.
-func (w *walk[T]) hash(p place) uint64 {
-	return maphash.String(pageSeed, w.route.target(p).String())
-}
-
-// recent remembers at least the last recentKeys values and at most twice as
-// many; what is older is forgotten.
-type recent[K comparable] struct {
-	now, before map[K]struct{}
-}
-
-const recentKeys = 1 << 16
-
-func newRecent[K comparable]() *recent[K] { return &recent[K]{now: map[K]struct{}{}} }
-
-// add reports whether k was not known, and remembers it.
-func (r *recent[K]) add(k K) bool {
-	_, now := r.now[k]
-	_, before := r.before[k]
-	if len(r.now) >= recentKeys && !now {
-		r.before, r.now = r.now, map[K]struct{}{}
-	}
-	r.now[k] = struct{}{}
-	return !now && !before
 }
