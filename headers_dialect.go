@@ -7,17 +7,16 @@ import "time"
 // the common ones; Options.Dialects adds rows for others.
 //
 // A field that holds header names takes one name or several separated by commas,
-// in order of preference, in any case. One * in a name stands for one or more whole
-// words between hyphens and names the quota: "X-Limit-*" reads X-Limit-Search as the quota
-// "search". Fields whose * matched the same text belong to one quota, as do
-// fields of one row without a *.
+// in order of preference, in any case. One * in a name stands for one or more
+// whole words between hyphens and names the quota: "X-Limit-*" reads
+// X-Limit-Search as the quota "search". Fields whose * matched the same text
+// belong to one quota, as do fields of one row without a *.
 //
 // A row of the user wins over a built-in one for the same name, and a row for a
-// host over one for all. A name that is no header name, or that holds more than
-// one * or a * for part of a word, is ignored, and so are host "" and statuses
-// outside 400 to 599; a row of which
-// nothing is left does nothing. The zero Dialect is such a row. Rows are copied
-// when a Transport is made.
+// host over one for all. Ignored are names that are no header names, that hold
+// more than one * or a * for part of a word, host "", and statuses outside 400 to
+// 599; a row of which nothing is left does nothing, like the zero Dialect. Rows
+// are copied when a Transport is made.
 type Dialect struct {
 	// Name is for people: the API or the gateway.
 	Name string
