@@ -34,10 +34,11 @@ func (s *Server) admit(x *exchange) answer {
 			refusing = i
 		}
 	}
-	x.seen.Remaining = rulings[len(rulings)-1].Remaining
+	last := rulings[len(rulings)-1]
+	x.seen.Remaining, x.seen.Reset = last.Remaining, last.Reset
 	var a answer
 	if refusing >= 0 && !s.config.Observe {
-		x.seen.Remaining = rulings[refusing].Remaining
+		x.seen.Remaining, x.seen.Reset = rulings[refusing].Remaining, rulings[refusing].Reset
 		a = s.refuse(x, policies[refusing], rulings[refusing].Wait)
 	} else {
 		x.seen.Observed = refusing >= 0

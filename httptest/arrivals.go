@@ -16,7 +16,10 @@ type Arrival struct {
 	Client         string // whom it was counted against: Caller.Key
 	IdempotencyKey string
 	Status         int       // what it was answered; 0 if the connection failed first
+	BodySize       int       // bytes of the request's body; at most 100,001 are read
+	BodyHash       uint64    // equal for equal bodies
 	Remaining      int       // what the limits had left for this client afterwards; -1 = they were not asked
+	Reset          time.Time // the instant announced beside Remaining; zero = none
 	Refused        bool      // the limits said no
 	Policy         string    // which of them, if it was refused
 	Observed       bool      // it would have been refused, had the server not been told to observe only

@@ -52,8 +52,9 @@ type conduct struct {
 	tells    []tell
 	deeds    []deed
 	flow     flow
-	reopened time.Time
-	after    flow // since reopened
+	reset    time.Time // when a quota that is used up is restored
+	reopened time.Time // when a wait, a reset or an outage was last over
+	after    flow      // since reopened
 }
 
 // tell is one answer that asked the client to wait. It binds what the client sent after it had been delivered.
@@ -100,15 +101,15 @@ func (s *Server) record(x *exchange, a *answer) {
 	defer s.mu.Unlock()
 	s.log.addLocked(&x.seen)
 	s.timeline.add(&x.seen)
-	down := x.planned && !x.seen.Scripted && x.reply.Status >= 500
-	recovered := s.callers.down && !down
-	s.callers.down = down
+	recovered := s.callers.down && !x.down
+	s.callers.down = x.down
 	client := s.callers.of(x.client)
 	for _, c := range [...]*conduct{client, &s.callers.all} {
 		if recovered {
 			c.reopen(x.now)
 		}
 		early := c.toldToWait(x)
+		c.awaitReset(x)
 		c.tally(x)
 		if c == client { // only a client itself can come early or repeat itself
 			c.Early += count(early)
@@ -137,6 +138,17 @@ func (c *conduct) tally(x *exchange) {
 	if !c.reopened.IsZero() && x.now.Sub(c.reopened) < time.Second {
 		c.after.add(x.now)
 		c.Reopen100ms, c.ReopenSecond = c.after.peak100ms, c.after.peak1s
+	}
+}
+
+// awaitReset opens the door when a quota that was used up has been restored.
+func (c *conduct) awaitReset(x *exchange) {
+	if !c.reset.IsZero() && !x.now.Before(c.reset) {
+		c.reopen(c.reset)
+		c.reset = time.Time{}
+	}
+	if x.seen.Remaining == 0 {
+		c.reset = x.seen.Reset
 	}
 }
 

@@ -2,11 +2,13 @@ package httptest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -213,4 +215,25 @@ func TestFaultsOverARealWire(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestBodyOfAnotherLengthThanAnnouncedBreaksTheConnection(t *testing.T) {
+	for _, sent := range []string{"", "fo", "four and more"} {
+		s := Must(t, Config{})
+		req, err := http.NewRequest(http.MethodPost, BaseURL+"/v1/clients", io.NopCloser(strings.NewReader(sent)))
+		require.NoError(t, err)
+		req.ContentLength = 4
+		_, err = s.Transport().RoundTrip(req)
+		assert.ErrorContains(t, err, "ContentLength=4 with Body length "+itoa(len(sent)))
+		assert.Zero(t, s.Requests())
+	}
+}
+
+func TestErrorOfTheBodysOwnReaderComesBack(t *testing.T) {
+	s := Must(t, Config{})
+	broken := errors.New("disk gone")
+	req, err := http.NewRequest(http.MethodPost, BaseURL+"/v1/clients", io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
+	require.NoError(t, err)
+	_, err = s.Transport().RoundTrip(req)
+	assert.ErrorIs(t, err, broken)
 }

@@ -71,6 +71,9 @@ func (s *Server) outage(now time.Time) (Reply, bool) {
 	if p.Outage == nil {
 		return Reply{}, false
 	}
+	s.mu.Lock()
+	s.callers.down = true // also if the connection is refused, and nothing recorded
+	s.mu.Unlock()
 	reply := *p.Outage
 	if reply.Header == nil {
 		reply.Header = http.Header{}

@@ -28,7 +28,7 @@ type Manners struct {
 
 	Peak100ms    int // most requests in a tenth of a second
 	PeakSecond   int // most requests in a second
-	Reopen100ms  int // the same within the second after a told instant or an outage had passed
+	Reopen100ms  int // the same within the second after a told instant, a reset or an outage had passed
 	ReopenSecond int
 
 	Connections int // over a real wire: connections opened

@@ -226,3 +226,14 @@ func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	all.Wait()
 	assert.Equal(t, 800, s.Requests())
 }
+
+func TestBurstAfterAResetNobodyWasRefusedBeforeIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{Limit: Limit{N: 3, Per: time.Minute}})
+		statuses(t, s, "/v1/cafes", 3)
+		time.Sleep(time.Minute)
+		statuses(t, s, "/v1/cafes", 2)
+		assert.Zero(t, s.Refusals())
+		assert.Equal(t, 2, s.Scorecard().All.Reopen100ms)
+	})
+}

@@ -90,6 +90,7 @@ type exchange struct {
 	class   Class
 	reply   Reply // what is planned for it, if planned
 	planned bool
+	down    bool // the plan is an outage
 	body    []byte
 	bodyErr error // the body could not be read
 	effect  bool  // an endpoint has changed something
@@ -115,6 +116,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if x.refused() {
 		abort(w)
 	}
+	x.read()
 	a := s.handle(x)
 	s.connected(x)
 	defer s.delivered(x, &a, wireGrace)
@@ -132,6 +134,7 @@ func (s *Server) arrive(r *http.Request, sent uint64) *exchange {
 	}
 	if !x.planned {
 		x.reply, x.planned = s.outage(x.now)
+		x.down = x.planned
 	}
 	return x
 }
@@ -139,11 +142,11 @@ func (s *Server) arrive(r *http.Request, sent uint64) *exchange {
 // refused reports that the connection is refused: nothing is read, and nothing recorded.
 func (x *exchange) refused() bool { return x.planned && x.reply.Fault == Refuse }
 
-// handle decides, records and returns the answer. It reads the body, then the clock, and never sleeps.
+// handle decides, records and returns the answer. It reads the clock, once the body has come, and never sleeps.
 func (s *Server) handle(x *exchange) answer {
 	r := x.request
-	x.body, x.bodyErr = readBody(r)
 	x.now = time.Now()
+	x.seen.BodySize, x.seen.BodyHash = len(x.body), x.digest()
 	x.seen.At, x.seen.Method, x.seen.Path, x.seen.Query = x.now, r.Method, r.URL.Path, r.URL.RawQuery
 	x.seen.Client, x.seen.IdempotencyKey, x.seen.Remaining = x.client, r.Header.Get("Idempotency-Key"), -1
 	a := s.decide(x)
@@ -157,14 +160,14 @@ func (s *Server) handle(x *exchange) answer {
 	return a
 }
 
-// readBody reads what the API would accept. Nothing parses it before the limits have agreed.
-func readBody(r *http.Request) ([]byte, error) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
+// read takes as much of the body as the API would accept. Nothing parses it before the limits have agreed.
+func (x *exchange) read() {
+	if x.request.Body == nil || x.request.Body == http.NoBody {
+		return
 	}
 	var b bytes.Buffer
-	_, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))
-	return b.Bytes(), err
+	_, x.bodyErr = b.ReadFrom(io.LimitReader(x.request.Body, maxBody+1))
+	x.body = b.Bytes()
 }
 
 // decide goes the way of one request: plan, health check, limits, endpoint.

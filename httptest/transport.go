@@ -1,9 +1,11 @@
 package httptest
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -50,6 +52,9 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := s.arrive(t.incoming(req), sent)
 	a := answer{fault: Refuse}
 	if !x.refused() {
+		if err := x.receive(); err != nil {
+			return nil, cmp.Or(context.Cause(ctx), err)
+		}
 		a = s.handle(x)
 	}
 	if a.fault == StallHeaders {
@@ -64,6 +69,20 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	s.delivered(x, &a, 0)
 	return s.response(x, &a, req), nil
+}
+
+// receive reads the body. Like net/http it fails, and the server never sees a whole request, when the body
+// cannot be read or is not as long as announced.
+func (x *exchange) receive() error {
+	x.read()
+	if x.bodyErr != nil {
+		return fmt.Errorf("httptest: connection broken: %w", x.bodyErr)
+	}
+	announced := x.request.ContentLength
+	if announced > 0 && announced != int64(len(x.body)) && len(x.body) <= maxBody {
+		return fmt.Errorf("httptest: ContentLength=%d with Body length %d", announced, len(x.body))
+	}
+	return nil
 }
 
 // incoming is the request as a server sees it. Nothing of the caller's request is changed.
