@@ -54,6 +54,11 @@ type Options struct {
 	// forgotten first; calls to it under way go on undisturbed.
 	MaxHosts int
 
+	// ExpectedLimit is the quota that the caller thinks it has, in requests per
+	// window. If a server announces less, Trace.Diagnosis says so: the usual
+	// cause is a missing Authorization header. 0 or negative means none.
+	ExpectedLimit int64
+
 	// Trace observes every call of this Transport; see WithTrace for one call.
 	Trace *Trace
 }

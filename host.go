@@ -323,6 +323,15 @@ func (h *hostState) gatedUntil(c *call) time.Time {
 	return later(h.gate.until, c.lane.gate.until)
 }
 
+// firstLow reports whether this is the first sight of a low limit on the lane.
+func (h *hostState) firstLow(c *call) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := !c.lane.low
+	c.lane.low = true
+	return first
+}
+
 // breakerChanged returns a change of the breaker's state not yet published.
 func (h *hostState) breakerChanged(now time.Time) (e BreakerEvent, ok bool) {
 	h.mu.Lock()

@@ -8,6 +8,7 @@ type lane struct {
 	gate    gate
 	ledgers []ledger  // one per policy, at most maxQuotas
 	met     bool      // an answer has arrived
+	low     bool      // a limit lower than expected has been reported
 	probe   *call     // the request that goes ahead while nothing is known
 	queue   callList  // who waits, in the order in which the calls began
 	flight  callList  // who has no answer yet, in the order of sending

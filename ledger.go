@@ -29,6 +29,7 @@ type ledger struct {
 	shape  shape
 	refill float64 // units per second that come back by themselves; 0: at the reset only
 	price  float64 // units of the quota that one of ours uses up, at least 1
+	wary   float64 // so many under way at most while only one answer is known
 
 	fresh  bool          // a window has begun and nobody has answered in it
 	began  int64         // units sent when the present window began
@@ -111,10 +112,10 @@ func (l *ledger) open(total int64) {
 }
 
 // due is when the reset counts as passed. While it is not known how the quota
-// comes back, that is one request's share of the window later: if the window
-// slides, one request has left it by then.
+// comes back, and nothing of it is left, that is one request's share of the
+// window later: if the window slides, one request has left it by then.
 func (l *ledger) due() time.Time {
-	if l.shape == unknownShape && l.limit > 0 {
+	if l.shape == unknownShape && l.limit > 0 && l.low < l.price {
 		return l.reset.Add(l.margin + l.reset.Sub(l.base.sent)/time.Duration(l.limit))
 	}
 	return l.reset.Add(l.margin)
@@ -169,8 +170,8 @@ func (l *ledger) observe(q *Quota, a answer) {
 	left := float64(q.Remaining)
 	switch {
 	case !l.known():
-		l.price = l.firstPrice(left)
 		l.begin(q, a)
+		l.beWary(left)
 	case l.stale(q, a):
 	case l.fresh && a.refused && !q.Reset.After(l.opened.Add(settle/2)):
 		l.tooEarly(q, a)
@@ -271,6 +272,7 @@ func (l *ledger) judge(q *Quota, a answer) {
 // requests uses up, and whether the quota comes back by itself.
 func (l *ledger) learn(q *Quota, a answer) {
 	left := float64(q.Remaining)
+	l.wary = math.Inf(1)
 	l.learnPrice(left, a)
 	if l.shape == slidingShape {
 		if a.refused {
@@ -310,14 +312,13 @@ func (l *ledger) refillSeen(q *Quota, a answer) float64 {
 	return rate
 }
 
-// firstPrice assumes the worst of the first answer: that all that is missing
-// was used by this one request. The next answers correct it; until then few
-// requests go ahead.
-func (l *ledger) firstPrice(left float64) float64 {
-	if l.limit <= 0 {
-		return 1
+// beWary bounds what is under way until a second answer tells what a request
+// uses up: the first one may have used all that is missing.
+func (l *ledger) beWary(left float64) {
+	l.wary = math.Inf(1)
+	if l.limit > 0 {
+		l.wary = max(1, left/max(1, min(l.limit-left, l.limit/4)))
 	}
-	return max(1, min(l.limit-left, l.limit/10, left/2))
 }
 
 // learnPrice measures what one of our units uses up of the quota, rounded
@@ -347,6 +348,9 @@ func (l *ledger) admit(now time.Time, r spending) (time.Time, Reason) {
 	if !l.known() {
 		return now, 0
 	}
+	if r.aside > 0 && r.aside >= l.wary {
+		return time.Time{}, ReasonProbe
+	}
 	at, reason := l.fits(now, l.left(now, r.aside), &r)
 	if reason == 0 || r.aside == 0 || !at.After(now) {
 		return at, reason
@@ -367,11 +371,25 @@ func (l *ledger) fits(now time.Time, left float64, r *spending) (time.Time, Reas
 			return now, 0 // nothing is left and nobody said until when: ask
 		}
 		return at, ReasonQuota
+	case l.holdsBack(left, price, r.needs):
+		return l.reset, ReasonQuota
 	case r.threshold < 0, left >= float64(r.threshold), l.reset.IsZero(),
 		r.needs > 0 && float64(r.needs)*price <= left:
 		return now, 0
 	}
 	return later(now, r.last.Add(l.interval(r.last, left, price))), ReasonBrake
+}
+
+// holdsBack reports whether the last request of the first window is better kept
+// until the reset, while it is not known how the quota comes back: if it slides,
+// that one fits at the reset, where after a full window none would. It must not
+// cost the caller a window more.
+func (l *ledger) holdsBack(left, price float64, needs int) bool {
+	if l.shape != unknownShape || !l.opened.IsZero() || l.reset.IsZero() || left >= 2*price || l.limit < 2*price {
+		return false
+	}
+	perWindow := l.limit / price
+	return needs > 1 && math.Ceil(float64(needs)/perWindow) == math.Ceil(float64(needs-1)/perWindow)
 }
 
 // spending is a request that asks the ledger for admission.

@@ -113,8 +113,8 @@ func TestCatalogDownloadIsNeverRefused(t *testing.T) {
 		slower float64
 	}{
 		{politetest.Limit{Algorithm: politetest.FixedWindow, N: 60, Per: time.Minute}, 1.01},
-		{politetest.Limit{Algorithm: politetest.SlidingLog, N: 60, Per: time.Minute}, 1.025},
-		{politetest.Limit{Algorithm: politetest.SlidingCounter, N: 60, Per: time.Minute}, 1.04},
+		{politetest.Limit{Algorithm: politetest.SlidingLog, N: 60, Per: time.Minute}, 1.02},
+		{politetest.Limit{Algorithm: politetest.SlidingCounter, N: 60, Per: time.Minute}, 1.10},
 		{politetest.Limit{Algorithm: politetest.TokenBucket, N: 300, Per: time.Minute, Capacity: 20}, 1.02},
 		{politetest.Limit{Algorithm: politetest.LeakyBucket, N: 5, Per: time.Second, Capacity: 1}, 5.2},
 	} {
@@ -419,5 +419,26 @@ func TestSilentServerIsNotSlowed(t *testing.T) {
 			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/"))
 		})
 		assert.Equal(t, 200*roundTime, took)
+	})
+}
+
+// A client that expects 300 a minute and is told 60 is told why, once.
+func TestLowLimitIsDiagnosedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := politetest.Must(t, politetest.Config{Limit: politetest.Limit{N: 60, Per: time.Minute}})
+		for expected, findings := range map[int64]int{300: 1, 60: 0, 0: 0} {
+			var told []polite.DiagnosisEvent
+			client := polite.New(&polite.Options{Base: server.Transport(), ExpectedLimit: expected,
+				Trace: &polite.Trace{Diagnosis: func(e polite.DiagnosisEvent) { told = append(told, e) }}})
+			for range 3 {
+				fetch(t.Context(), client, coffees)
+			}
+			require.Len(t, told, findings, "expected %d", expected)
+			for _, e := range told {
+				assert.Equal(t, polite.LowLimit, e.Diagnosis)
+				assert.EqualValues(t, 60, e.Quota.Limit)
+				assert.Contains(t, e.Diagnosis.Remedy(), "Authorization")
+			}
+		}
 	})
 }

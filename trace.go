@@ -56,7 +56,7 @@ var reasons = [...]string{
 	ReasonBreaker:       "circuit breaker open",
 	ReasonBudget:        "the client's own retry budget is spent",
 	ReasonAttempts:      "no attempts left",
-	ReasonNotRepeatable: "not safe to repeat",
+	ReasonNotRepeatable: "not safe to repeat, or its body cannot be sent again",
 	ReasonFinal:         "a repetition cannot help",
 	ReasonTime:          "not enough time left",
 }
@@ -94,6 +94,10 @@ type Trace struct {
 	// Stop is called when a call ends without success: why no further attempt
 	// is made.
 	Stop func(StopEvent)
+
+	// Diagnosis is called when polite understands something that the caller can
+	// mend, once per host, quota and finding.
+	Diagnosis func(DiagnosisEvent)
 }
 
 // Request identifies the request of an event.
@@ -152,6 +156,36 @@ type StopEvent struct {
 	Err      error
 }
 
+// Diagnosis is something amiss that the caller can mend.
+type Diagnosis int
+
+// LowLimit is a quota below Options.ExpectedLimit.
+const LowLimit Diagnosis = iota + 1
+
+// Remedy returns what usually helps, as a sentence without a full stop.
+func (d Diagnosis) Remedy() string {
+	if d == LowLimit {
+		return "check the Authorization header: without it the server applies the low limit of anonymous callers"
+	}
+	return ""
+}
+
+// String returns the finding as a short phrase.
+func (d Diagnosis) String() string {
+	if d == LowLimit {
+		return "the server's limit is lower than expected"
+	}
+	return "unknown"
+}
+
+// DiagnosisEvent is one finding.
+type DiagnosisEvent struct {
+	Request
+	Diagnosis Diagnosis
+	Expected  int64 // Options.ExpectedLimit
+	Quota     Quota // what the server announces
+}
+
 type traceKey struct{}
 
 // WithTrace returns a context whose requests are observed by t, beside the
@@ -179,6 +213,8 @@ func joinTraces(a, b *Trace) *Trace {
 		Gate:    both(a.Gate, b.Gate),
 		Breaker: both(a.Breaker, b.Breaker),
 		Stop:    both(a.Stop, b.Stop),
+
+		Diagnosis: both(a.Diagnosis, b.Diagnosis),
 	}
 }
 
@@ -193,8 +229,9 @@ func both[E any](f, g func(E)) func(E) {
 }
 
 // SlogTrace returns a Trace that writes structured lines to log: waits, quotas
-// and attempts at debug level; retries' reasons to stop and closed gates at
-// info level; a breaker that opens at warn level.
+// and attempts at debug level; closed gates and the reasons of calls that end
+// without success at info level; a breaker that opens and diagnoses, with their
+// remedies, at warn level.
 func SlogTrace(log *slog.Logger) *Trace {
 	request := func(r Request) slog.Attr {
 		return slog.Group("request", "method", r.Method, "host", r.Host, "path", r.Path)
@@ -237,6 +274,10 @@ func SlogTrace(log *slog.Logger) *Trace {
 				attrs = append(attrs, slog.String("error", e.Err.Error()))
 			}
 			log.LogAttrs(ctx, slog.LevelInfo, "polite: gave up", attrs...)
+		},
+		Diagnosis: func(e DiagnosisEvent) {
+			log.LogAttrs(ctx, slog.LevelWarn, "polite: "+e.Diagnosis.String(), request(e.Request),
+				slog.Int64("expected", e.Expected), slog.Int64("limit", e.Quota.Limit), slog.String("remedy", e.Diagnosis.Remedy()))
 		},
 	}
 }

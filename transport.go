@@ -166,9 +166,25 @@ func (c *call) begin() error {
 	c.key = t.opts.Retry.idempotencyKey(req)
 	c.host = t.hosts.of(req.URL)
 	if c.set.MaxAttempts > 1 && (isIdempotent(req.Method) || c.promised()) {
-		c.body.keep()
+		return c.readAhead()
 	}
 	return nil
+}
+
+// readAhead keeps a copy of the body, within the time that the call has.
+func (c *call) readAhead() error {
+	ctx, cancel := c.ctx, context.CancelFunc(func() {})
+	if !c.deadline.IsZero() && c.body.again == nil && c.body.orig != nil {
+		ctx, cancel = context.WithDeadline(ctx, c.deadline)
+	}
+	defer cancel()
+	switch {
+	case c.body.keep(ctx):
+		return nil
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	}
+	return &RetryError{Host: c.host.key.String(), Reason: ReasonTime, Err: &bodyReadError{context.DeadlineExceeded}}
 }
 
 // checkRequest refuses what net/http would refuse, before anything is counted.

@@ -1,0 +1,244 @@
+package polite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// The ledger is pure: these tests hand it answers and instants. epoch is noon
+// of some day; seconds count from it.
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func second(s float64) time.Time { return epoch.Add(time.Duration(s * float64(time.Second))) }
+
+func told(limit, remaining int64, reset float64) *Quota {
+	return &Quota{Limit: limit, Remaining: remaining, Reset: second(reset)}
+}
+
+// book is a ledger with a line of requests in front of it.
+type book struct {
+	ledger
+	total int64
+	aside float64
+}
+
+func newBook() *book { return &book{ledger: ledger{limit: -1, price: 1}} }
+
+// answered enters the answer to the n-th request, sent at one second and read
+// at another.
+func (b *book) answered(n int64, sent, read float64, q *Quota) {
+	b.total = max(b.total, n)
+	b.observe(q, answer{sent: second(sent), read: second(read), units: n, aside: b.aside})
+}
+
+// next is when the ledger lets another request go, given the last one's second.
+func (b *book) next(now, last float64) (time.Time, Reason) {
+	b.turn(second(now), b.total)
+	return b.admit(second(now), spending{units: 1, aside: b.aside, threshold: 10, last: second(last)})
+}
+
+func (b *book) assertNext(t *testing.T, now, last, want float64, reason Reason) {
+	t.Helper()
+	at, why := b.next(now, last)
+	assert.Equal(t, second(want), at)
+	assert.Equal(t, reason, why)
+}
+
+func TestUnknownQuotaStopsNobody(t *testing.T) {
+	b := newBook()
+	b.assertNext(t, 0, 0, 0, 0)
+	b.answered(1, 0, 0.1, &Quota{Limit: 100, Remaining: -1, Reset: second(60)})
+	b.assertNext(t, 1, 0, 1, 0)
+}
+
+func TestExhaustedQuotaWithoutAResetStopsNobody(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0.1, &Quota{Limit: 100, Remaining: 0})
+	b.assertNext(t, 1, 0, 1, 0)
+}
+
+func TestExhaustedWindowWaitsForItsReset(t *testing.T) {
+	b := newBook()
+	b.shape = windowShape
+	b.answered(1, 0, 0.1, told(100, 0, 60))
+	b.assertNext(t, 1, 0, 60, ReasonQuota)
+}
+
+// While it is not known whether the window slides, one request's share of it is
+// waited for on top.
+func TestFirstExhaustedWindowWaitsOneShareMore(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0.1, told(60, 0, 60))
+	b.assertNext(t, 1, 0, 61, ReasonQuota)
+}
+
+func TestBrakeSpreadsWhatIsLeftOverTheTimeToTheReset(t *testing.T) {
+	for remaining, interval := range map[int64]float64{9: 60.0 / 9, 5: 12, 2: 30, 1: 30} {
+		b := newBook()
+		b.shape = windowShape
+		b.answered(1, 0, 0, told(100, remaining, 60))
+		at, why := b.next(0, 0)
+		assert.Equal(t, ReasonBrake, why)
+		assert.InDelta(t, interval, at.Sub(epoch).Seconds(), 1e-6, "remaining %d", remaining)
+	}
+	b := newBook()
+	b.answered(1, 0, 0, told(100, 10, 60))
+	b.assertNext(t, 0, 0, 0, 0) // the threshold itself does not brake
+}
+
+func TestDeclaredNeedThatFitsIsNotSpread(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0, told(100, 5, 60))
+	at, why := b.admit(epoch, spending{units: 1, needs: 5, threshold: 10, last: epoch})
+	assert.Equal(t, epoch, at)
+	assert.Zero(t, why)
+	_, why = b.admit(epoch, spending{units: 1, needs: 6, threshold: 10, last: epoch})
+	assert.Equal(t, ReasonBrake, why)
+}
+
+// Case C089: answers overtake each other, and the lowest holds until the reset.
+func TestLowestOfConcurrentAnswersHolds(t *testing.T) {
+	b := newBook()
+	b.aside = 1
+	b.answered(2, 0, 1, told(100, 6, 60))
+	b.aside = 0
+	b.answered(1, 0, 1.1, told(100, 9, 60))
+	assert.InDelta(t, 6, b.left(second(2), 0), 1e-9)
+}
+
+func TestYoungerAnswerReplacesAnOlderOne(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 1, told(100, 50, 60))
+	b.answered(2, 2, 3, told(100, 40, 60)) // others spend the same quota
+	assert.InDelta(t, 40, b.left(second(3), 0), 1e-9)
+}
+
+func TestRequestsUnderWayAreTakenOff(t *testing.T) {
+	b := newBook()
+	b.shape = windowShape
+	b.answered(1, 0, 0.5, told(100, 4, 60))
+	b.answered(2, 0.5, 1, told(100, 3, 60))
+	at, why := b.admit(second(1), spending{units: 1, aside: 3, threshold: -1, last: second(1)})
+	assert.True(t, at.IsZero(), "their answers decide")
+	assert.Equal(t, ReasonQuota, why)
+}
+
+func TestAnswerOfThePastWindowIsIgnored(t *testing.T) {
+	b := newBook()
+	b.shape = windowShape
+	b.answered(1, 0, 1, told(100, 0, 60))
+	b.next(60, 0)
+	b.answered(3, 60, 60.1, told(100, 99, 120))
+	b.answered(2, 59.9, 60.2, told(100, 0, 60))
+	assert.InDelta(t, 99, b.left(second(61), 0), 1e-9)
+}
+
+func TestResetForgetsARememberedZero(t *testing.T) {
+	b := newBook()
+	b.shape = windowShape
+	b.answered(1, 0, 1, told(100, 0, 60))
+	b.assertNext(t, 60, 0, 60, 0)
+	assert.True(t, b.fresh)
+}
+
+// A server that rounds its reset down refuses the first request after it in the
+// name of the old window; from then on a second is added.
+func TestResetThatProvesTooEarlyIsWaitedForLonger(t *testing.T) {
+	b := newBook()
+	b.shape = windowShape
+	b.answered(1, 0, 1, told(100, 0, 60))
+	b.next(60, 0)
+	b.observe(told(100, 0, 60), answer{sent: second(60), read: second(60.1), units: 2, refused: true})
+	b.assertNext(t, 60.2, 60, 61, ReasonQuota)
+	b.next(61, 60)
+	b.answered(3, 61, 61.1, told(100, 0, 120))
+	b.assertNext(t, 62, 61, 121, ReasonQuota)
+}
+
+// A token bucket of 20 with 5 a second: its reset is when it is full, so the
+// more is missing the later it is, and the quota comes back all the time.
+func TestBucketIsRecognisedByItsResets(t *testing.T) {
+	b := newBook()
+	for n := int64(1); n <= 20; n++ {
+		at := float64(n) / 100
+		full := float64(int(at+float64(n)/5)) + 1 // rounded up to whole seconds
+		b.answered(n, at, at+0.005, told(20, 20-n, full))
+	}
+	assert.Equal(t, bucketShape, b.shape)
+	assert.Positive(t, b.refill)
+	assert.LessOrEqual(t, b.refill, 5.0, "never faster than the server")
+	at, why := b.next(0.21, 0.2)
+	assert.Equal(t, ReasonQuota, why)
+	assert.Less(t, at.Sub(epoch), time.Second, "long before the reset")
+}
+
+// A sliding counter gives nothing back at the reset; what the last window used
+// comes back over the next one.
+func TestSlidingWindowIsRecognisedByItsFirstAnswer(t *testing.T) {
+	b := newBook()
+	for n := int64(1); n <= 60; n++ {
+		b.answered(n, 0.01*float64(n), 0.01*float64(n)+0.005, told(60, 60-n, 60))
+	}
+	b.next(61, 0.6) // one share after the reset
+	b.answered(61, 61, 61.01, told(60, 0, 120))
+	assert.Equal(t, slidingShape, b.shape)
+	assert.InDelta(t, 0.95, b.refill, 1e-9)
+}
+
+// Little left after a reset that our own requests do not explain is somebody
+// else's doing, and no reason to think that the window slides.
+func TestStrangersAreNotTakenForASlidingWindow(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0.1, told(60, 10, 60))
+	b.next(61, 0)
+	b.answered(2, 61, 61.1, told(60, 5, 120))
+	assert.NotEqual(t, slidingShape, b.shape)
+	assert.Zero(t, b.refill)
+}
+
+// A server that charges three units a request leaves room for a third of them.
+func TestPriceOfARequestIsMeasured(t *testing.T) {
+	b := newBook()
+	for n := int64(1); n <= 10; n++ {
+		b.answered(n, float64(n), float64(n)+0.1, told(60, 60-3*n, 600))
+	}
+	assert.InDelta(t, 3, b.price, 1e-9)
+	assert.InDelta(t, 24, b.left(second(11), 2), 1e-9)
+}
+
+// The last request of the first window waits for the reset where that costs the
+// caller nothing: if the window slides, it is the one that fits there.
+func TestLastRequestIsHeldBackWhereItCostsNoWindow(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0, told(60, 1, 60))
+	at, why := b.admit(epoch, spending{units: 1, needs: 141, threshold: -1, last: epoch})
+	assert.Equal(t, second(60), at)
+	assert.Equal(t, ReasonQuota, why)
+	_, why = b.admit(epoch, spending{units: 1, needs: 121, threshold: -1, last: epoch}) // would need a third window
+	assert.Zero(t, why)
+	_, why = b.admit(epoch, spending{units: 1, threshold: -1, last: epoch}) // who knows
+	assert.Zero(t, why)
+}
+
+// The first answer may be that of a request which used up all that is missing;
+// until a second one tells, few are under way at once.
+func TestFirstAnswerMakesWary(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0.1, told(60, 50, 60))
+	b.aside = 4
+	at, _ := b.next(0.1, 0.1)
+	assert.Equal(t, second(0.1), at)
+	b.aside = 5
+	at, why := b.next(0.1, 0.1)
+	assert.True(t, at.IsZero())
+	assert.Equal(t, ReasonProbe, why)
+}
+
+func TestRequestWithoutAnAnswerCountsAsSpent(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 1, told(100, 50, 60))
+	b.lost(1, true)
+	assert.InDelta(t, 49, b.left(second(2), 0), 1e-9)
+}
