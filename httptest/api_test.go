@@ -305,3 +305,13 @@ func TestTransportRefusesARequestWithoutHost(t *testing.T) {
 	_, err = Must(t, Config{}).Transport().RoundTrip(req)
 	assert.Error(t, err)
 }
+
+func TestPreflightOfABrowserIsNotLimited(t *testing.T) {
+	s := Must(t, Config{Limit: Limit{N: 1, Per: time.Hour}})
+	for range 3 {
+		resp, _ := send(t, s, http.MethodOptions, "/v1/comandes", nil, "Access-Control-Request-Method", "POST")
+		require.Equal(t, 204, resp.StatusCode)
+		require.Contains(t, resp.Header.Get("Access-Control-Allow-Headers"), "Idempotency-Key")
+	}
+	assert.Equal(t, []int{200, 429}, statuses(t, s, "/v1/cafes", 2))
+}

@@ -22,7 +22,7 @@ type Reply struct {
 	Delay time.Duration
 	// Count is how many requests get this reply; 0 = one, negative = all from then on.
 	Count int
-	// Match says which requests it is for; nil = any.
+	// Match says which requests it is for; nil = any. It must be safe for concurrent use.
 	Match func(*http.Request) bool
 }
 
@@ -92,8 +92,14 @@ func (s *Server) Script(replies ...Reply) {
 		if r.Count == 0 {
 			r.Count = 1
 		}
-		s.script = append(s.script, r)
+		s.script = append(s.script, &scripted{reply: r, left: r.Count})
 	}
+}
+
+// scripted is a reply in the queue.
+type scripted struct {
+	reply Reply
+	left  int // requests that will still get it; negative = all; 0 = it has left the queue
 }
 
 // Unscripted is how many scripted replies were not asked for yet; replies without end count as none.
@@ -101,37 +107,39 @@ func (s *Server) Unscripted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, r := range s.script {
-		n += max(0, r.Count)
+	for _, p := range s.script {
+		n += max(0, p.left)
 	}
 	return n
 }
 
-// nextReply takes the first matching reply from the queue.
+// nextReply takes the first matching reply from the queue. Match is the caller's code, so it runs without the lock.
 func (s *Server) nextReply(r *http.Request) (Reply, bool) {
 	s.mu.Lock()
+	queue := slices.Clone(s.script)
+	s.mu.Unlock()
+	for _, p := range queue {
+		if (p.reply.Match == nil || p.reply.Match(r)) && s.use(p) {
+			return p.reply, true
+		}
+	}
+	return Reply{}, false
+}
+
+// use takes one of a reply's uses; false if another request has taken the last one.
+func (s *Server) use(p *scripted) bool {
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.matchLocked(r)
-	if i < 0 {
-		return Reply{}, false
+	if p.left == 0 {
+		return false
 	}
-	reply := s.script[i]
-	s.useLocked(i)
-	return reply, true
-}
-
-// matchLocked is the place in the queue of the reply for this request, or -1.
-func (s *Server) matchLocked(r *http.Request) int {
-	return slices.IndexFunc(s.script, func(reply Reply) bool { return reply.Match == nil || reply.Match(r) })
-}
-
-func (s *Server) useLocked(i int) {
-	if s.script[i].Count < 0 {
-		return
+	if p.left < 0 {
+		return true
 	}
-	if s.script[i].Count--; s.script[i].Count == 0 {
-		s.script = slices.Delete(s.script, i, i+1)
+	if p.left--; p.left == 0 {
+		s.script = slices.DeleteFunc(s.script, func(other *scripted) bool { return other == p })
 	}
+	return true
 }
 
 // final reports that the reply is the whole answer: neither limits nor endpoint are asked.

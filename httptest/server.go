@@ -27,7 +27,7 @@ type Server struct {
 	traces atomic.Uint64
 
 	mu       sync.Mutex
-	script   []Reply
+	script   []*scripted
 	log      journal
 	callers  callers
 	timeline timeline
@@ -176,9 +176,12 @@ func (s *Server) decide(x *exchange) answer {
 		return x.reply.answer()
 	}
 	var a answer
-	if x.class == Health {
+	switch {
+	case x.class == Health:
 		a = jsonAnswer(http.StatusOK, []byte(`{"estat":"ok"}`))
-	} else {
+	case isPreflight(x.request):
+		a = preflight()
+	default:
 		a = s.admit(x)
 	}
 	if x.planned {
@@ -204,6 +207,19 @@ func (s *Server) carryOut(x *exchange) answer {
 	}
 	a := s.route(x)
 	a.delay += work
+	return a
+}
+
+// isPreflight reports that a browser asks whether it may send a request: it is no request of the client's own.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+func preflight() answer {
+	a := jsonAnswer(http.StatusNoContent, nil)
+	a.set("Access-Control-Allow-Methods", "GET, HEAD, POST")
+	a.set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, X-API-Key")
+	a.set("Access-Control-Max-Age", "600")
 	return a
 }
 

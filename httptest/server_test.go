@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -227,4 +229,27 @@ func TestListenServesOnAPort(t *testing.T) {
 	require.NoError(t, stop(), "stopping twice is harmless")
 	_, err = http.Get(url + "/salut")
 	require.Error(t, err)
+}
+
+func TestScriptsMatchMayAskTheServer(t *testing.T) {
+	s := Must(t, Config{})
+	second := Respond(503)
+	second.Match = func(*http.Request) bool { return s.Requests() == 1 }
+	s.Script(second)
+	assert.Equal(t, []int{200, 503, 200}, statuses(t, s, "/v1/cafes", 3))
+}
+
+func TestScriptedReplyGoesToOneRequestOnly(t *testing.T) {
+	s := Must(t, Config{Limit: Limit{N: -1}})
+	s.Script(Respond(503).Times(5))
+	var failed atomic.Int64
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			resp, _ := get(t, s, "/v1/cafes/caf_00001")
+			failed.Add(int64(count(resp.StatusCode == 503)))
+		})
+	}
+	all.Wait()
+	assert.Equal(t, int64(5), failed.Load())
 }
