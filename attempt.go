@@ -84,8 +84,11 @@ func (p *wirePool) put(w *wire) {
 	p.pool.Put(w)
 }
 
-// limit bounds the time until the next unlimit.
+// limit bounds the time until the next unlimit. Once time was up it stays up.
 func (w *wire) limit(d time.Duration) {
+	if w.fired {
+		return
+	}
 	w.after, w.armed = d, true
 	if w.timer == nil {
 		w.timer = time.AfterFunc(d, func() { w.cancel(&AttemptTimeoutError{After: w.after}) })
@@ -239,8 +242,7 @@ func exactlyOne(resp *http.Response, err error) (*http.Response, error) {
 // context and a body of its own.
 func (c *call) request(a *attempt) (*http.Request, error) {
 	req := c.req.WithContext(c.traced(a))
-	var err error
-	if req.Body, err = c.body.next(c.attempts == 0); err != nil {
+	if err := c.body.put(req, c.attempts == 0); err != nil {
 		return nil, &bodyReadError{err}
 	}
 	if c.key != "" && c.req.Header.Get(headerIdempotencyKey) == "" {

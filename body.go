@@ -2,7 +2,7 @@ package polite
 
 import (
 	"bytes"
-	"errors"
+	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -32,11 +32,13 @@ func callerBodyOf(req *http.Request) *callerBody {
 }
 
 // keep reads a body that has no GetBody into memory, so that it can be sent
-// again. One that is longer than maxBuffer is sent once only.
-func (b *requestBody) keep() {
+// again. One that is longer than maxBuffer is sent once only. A reader that
+// blocks is closed when the context ends, and keep reports false.
+func (b *requestBody) keep(ctx context.Context) bool {
 	if b.again != nil || b.orig == nil {
-		return
+		return true
 	}
+	stop := context.AfterFunc(ctx, b.orig.end)
 	head, err := io.ReadAll(io.LimitReader(b.orig.ReadCloser, maxBuffer+1))
 	b.orig.head = head
 	switch {
@@ -46,17 +48,29 @@ func (b *requestBody) keep() {
 		b.orig.failed = io.EOF
 		b.again = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(head)), nil }
 	}
+	return stop()
 }
 
-// next returns the body of the next attempt.
-func (b *requestBody) next(first bool) (io.ReadCloser, error) {
-	switch {
-	case b.orig == nil:
-		return http.NoBody, nil
-	case first || b.again == nil:
-		b.orig.hand()
-		return &sentBody{of: b, rc: b.orig}, nil
+// put gives the request of an attempt its body, if there is one, and net/http
+// the means to send it again by itself.
+func (b *requestBody) put(req *http.Request, first bool) (err error) {
+	if b.orig == nil {
+		return nil
 	}
+	if b.again != nil {
+		req.GetBody = b.copy
+	}
+	if first || b.again == nil {
+		b.orig.hand()
+		req.Body = &sentBody{of: b, rc: b.orig}
+		return nil
+	}
+	req.Body, err = b.copy()
+	return err
+}
+
+// copy returns the body once more.
+func (b *requestBody) copy() (io.ReadCloser, error) {
 	rc, err := b.again()
 	if err != nil {
 		return nil, err
@@ -64,7 +78,7 @@ func (b *requestBody) next(first bool) (io.ReadCloser, error) {
 	return &sentBody{of: b, rc: rc}, nil
 }
 
-// replayable reports whether next can give the same bytes once more.
+// replayable reports whether put can give the same bytes once more.
 func (b *requestBody) replayable() bool {
 	return b.orig == nil || b.again != nil || b.orig.untouched()
 }
@@ -154,21 +168,28 @@ func (b *callerBody) hand() {
 }
 
 // sentBody is the body of one attempt. It notes errors of the caller's reader,
-// which are not the server's fault.
+// which are not the server's fault, unless the base itself has closed it.
 type sentBody struct {
-	of *requestBody
-	rc io.ReadCloser
+	of     *requestBody
+	rc     io.ReadCloser
+	closed atomic.Bool
 }
 
 func (s *sentBody) Read(p []byte) (int, error) {
+	if s.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := s.rc.Read(p)
-	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+	if err != nil && err != io.EOF && !s.closed.Load() {
 		s.of.err.CompareAndSwap(nil, &err)
 	}
 	return n, err
 }
 
-func (s *sentBody) Close() error { return s.rc.Close() }
+func (s *sentBody) Close() error {
+	s.closed.Store(true)
+	return s.rc.Close()
+}
 
 // responseBody is the body of a response that is handed over. The attempt ends
 // when the body does: at its end, at an error, or when it is closed. Each read

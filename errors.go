@@ -164,8 +164,14 @@ func isPermanent(err error) bool {
 		errors.As(err, new(x509.HostnameError)) ||
 		errors.As(err, new(x509.CertificateInvalidError)) ||
 		errors.As(err, new(tls.RecordHeaderError)) || // not TLS at all
-		strings.Contains(err.Error(), "unsupported protocol scheme") || // net/http has no type for it
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// isInvalid reports whether net/http refused the request for what it is, before
+// it looked for a connection. It has no types for that.
+func isInvalid(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "unsupported protocol scheme")
 }
 
 // ResponseError is a response whose status is not a success, as an error. See
@@ -213,7 +219,7 @@ func (e *ResponseError) Error() string {
 	if e.Attempts > 1 {
 		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
 	}
-	if e.Reason == ReasonBudget {
+	if e.Reason == ReasonBudget || e.Reason == ReasonNotRepeatable {
 		fmt.Fprintf(&b, "; %s", e.Reason)
 	}
 	return b.String()

@@ -50,19 +50,17 @@ func (l *hostDialect) refusalWithHint(status int) bool {
 	return slices.Contains(l.refusalsWithHint, status)
 }
 
-var builtinDialects = sync.OnceValue(func() *dialects { return newDialects(nil) })
+// builtinDialects is compiled once: it takes half a millisecond, never changes,
+// and serves all Transports without rows of their own.
+var builtinDialects = sync.OnceValue(func() *dialects { return compile(builtinTable) })
 
 // newDialects compiles the built-in table with the user's rows before it.
 func newDialects(extra []Dialect) *dialects {
 	if len(extra) == 0 {
-		return builtin()
+		return builtinDialects()
 	}
 	return compile(extra, builtinTable)
 }
-
-// builtin is compiled once: it takes half a millisecond, never changes, and
-// serves all Transports without rows of their own.
-var builtin = sync.OnceValue(func() *dialects { return compile(builtinTable) })
 
 // compile builds the index of tables, the first going before the others.
 func compile(tables ...[]Dialect) *dialects {

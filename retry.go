@@ -92,9 +92,10 @@ type Verdict struct {
 // base for others: 429 is throttled and 502, 503 and 504 are failed, all to be
 // retried; 500 is failed and final; every other response is OK, hence final. A
 // failure of the connection and an expired attempt are failed and to be
-// retried; a permanent one (no such host, a certificate that does not verify,
-// an unsupported scheme) is failed and final. An error of the request's own
-// body, and the end of the caller's context, are ignored and final.
+// retried; a permanent one (no such host, a certificate that does not verify) is
+// failed and final. An error of the request itself (a body that cannot be read,
+// an unsupported scheme), and the end of the caller's context, are ignored and
+// final.
 func DefaultClassify(resp *http.Response, err error) Verdict {
 	if err != nil {
 		return classifyError(err)
@@ -112,7 +113,7 @@ func DefaultClassify(resp *http.Response, err error) Verdict {
 
 func classifyError(err error) Verdict {
 	switch {
-	case errors.As(err, new(*bodyReadError)), errors.As(err, new(*BodyTooLargeError)), errors.As(err, new(*decodeError)):
+	case errors.As(err, new(*bodyReadError)), errors.As(err, new(*BodyTooLargeError)), errors.As(err, new(*decodeError)), isInvalid(err):
 		return Verdict{Outcome: Ignored} // the caller's side, not the server's
 	case errors.Is(err, context.Canceled):
 		return Verdict{Outcome: Ignored}

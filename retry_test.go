@@ -139,8 +139,16 @@ func recordBodies(base http.RoundTripper, bodies *[]string) http.RoundTripper {
 			return nil, err
 		}
 		*bodies = append(*bodies, string(body))
-		return base.RoundTrip(req)
+		whole := req.WithContext(req.Context())
+		whole.Body = &sentAgain{bytes.NewReader(body), req.Body}
+		return base.RoundTrip(whole)
 	})
+}
+
+// sentAgain is what was read of a body, with that body's end.
+type sentAgain struct {
+	io.Reader
+	io.Closer
 }
 
 // C063: with 500 in the set, the idempotent methods are repeated and PATCH is
