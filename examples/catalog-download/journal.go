@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // journal is the output file and the state beside it, which can never disagree:
@@ -195,10 +194,7 @@ func (j *journal) save() error {
 	if err := writeSynced(draft, append(data, '\n')); err != nil {
 		return errors.Join(err, remove(draft))
 	}
-	if err := os.Rename(draft, j.statePath()); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(j.path))
+	return os.Rename(draft, j.statePath()) // should a power cut undo it, the state before it is as good
 }
 
 // close leaves a file that ends with a whole item, or none where none came.

@@ -163,7 +163,8 @@ func TestResumeOfAnotherCollectionIsRefused(t *testing.T) {
 // The program is killed in the middle, again and again, wherever it happens to
 // be, until one run comes through.
 func TestKilledDownloadResumesWithEachItemOnce(t *testing.T) {
-	const coffees = 4000
+	t.Parallel()
+	const coffees = 3000
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -202,6 +203,7 @@ func TestKilledDownloadResumesWithEachItemOnce(t *testing.T) {
 }
 
 func TestInterruptStopsAtOnceAndLeavesAValidFile(t *testing.T) {
+	t.Parallel()
 	shop := politetest.Must(t, politetest.Config{Limit: politetest.Limit{N: 2, Per: time.Hour}})
 	url, stop, err := shop.Listen("127.0.0.1:0")
 	require.NoError(t, err)

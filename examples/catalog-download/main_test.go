@@ -79,6 +79,7 @@ func requireCatalog(t *testing.T, path string, n int) {
 func TestEverySchemeBringsTheWholeCatalog(t *testing.T) {
 	for _, scheme := range []string{"offset", "page", "cursor", "link"} {
 		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
 			out := outFile(t)
 			got := invoke(t, "-url", serve(t, scheme, politetest.DefaultCoffees), "-scheme", scheme, "-out", out)
 			assert.Equal(t, exitDone, got.code, got.stderr)
@@ -92,6 +93,7 @@ func TestEverySchemeBringsTheWholeCatalog(t *testing.T) {
 func TestOwnQuotaIsNeverOverrun(t *testing.T) {
 	for _, algorithm := range politetest.Algorithms() {
 		t.Run(algorithm.String(), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				server := politetest.Must(t, politetest.Config{Limit: ownLimit(algorithm), Latency: 5 * time.Millisecond})
 				out := outFile(t)

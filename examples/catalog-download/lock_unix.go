@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 )
 
@@ -17,13 +16,4 @@ func (j *journal) lock() error {
 		return &unusableError{fmt.Errorf("%s is being written by another download", j.path)}
 	}
 	return nil // file systems without locks go without
-}
-
-// syncDir makes a rename in the directory survive a power cut.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
