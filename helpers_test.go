@@ -139,3 +139,29 @@ func statsOf(t testing.TB, tr *polite.Transport) polite.HostStats {
 	t.Fatal("no host is known")
 	return polite.HostStats{}
 }
+
+// slowBody is a body of left bytes with a pause before each.
+type slowBody struct {
+	ctx   context.Context
+	pause time.Duration
+	left  int
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-b.ctx.Done():
+		return 0, context.Cause(b.ctx)
+	case <-time.After(b.pause):
+		b.left--
+		p[0] = '.'
+		return 1, nil
+	}
+}
+
+func (b *slowBody) Close() error { return nil }
+
+// readSome reads a body as far as it goes.
+func readSome(resp *http.Response) (int64, error) { return io.Copy(io.Discard, resp.Body) }

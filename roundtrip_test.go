@@ -382,7 +382,7 @@ func TestFetchEndsWithMaxElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {
 			resp := answered(req, 200, "")
-			resp.ContentLength, resp.Body = -1, dribble{req.Context()}
+			resp.ContentLength, resp.Body = -1, &slowBody{ctx: req.Context(), pause: 20 * time.Second, left: -1}
 			return resp, nil
 		})
 		start := time.Now()
@@ -392,18 +392,3 @@ func TestFetchEndsWithMaxElapsed(t *testing.T) {
 		assert.Equal(t, 5*time.Minute, time.Since(start))
 	})
 }
-
-// dribble is an endless body of one byte every twenty seconds.
-type dribble struct{ ctx context.Context }
-
-func (d dribble) Read(p []byte) (int, error) {
-	select {
-	case <-d.ctx.Done():
-		return 0, context.Cause(d.ctx)
-	case <-time.After(20 * time.Second):
-		p[0] = '.'
-		return 1, nil
-	}
-}
-
-func (d dribble) Close() error { return nil }
