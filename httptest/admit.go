@@ -1,6 +1,7 @@
 package httptest
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,6 +22,9 @@ func (s *Server) admit(x *exchange) answer {
 		return s.carryOut(x)
 	}
 	rulings, err := s.store.Take(x.request.Context(), x.now, charges)
+	if err == nil && len(rulings) != len(charges) {
+		err = fmt.Errorf("httptest: the store gave %d rulings for %d charges", len(rulings), len(charges))
+	}
 	if err != nil {
 		return s.uncounted(x, policies, err)
 	}
@@ -118,7 +122,7 @@ func (s *Server) countFailure(x *exchange, status int, policies []*Policy, charg
 		return rulings
 	}
 	counted, err := s.store.Take(x.request.Context(), x.now, late)
-	if err != nil {
+	if err != nil || len(counted) != len(late) {
 		s.alert(Alert{At: x.now, Key: "store", Kind: AlertStoreDown, Err: err})
 		return rulings
 	}

@@ -28,29 +28,29 @@ func TestCallerIsKnownByTheFirstKeyInOrderOfPreference(t *testing.T) {
 		key     string
 		tier    Tier
 	}{
-		{"app", requestFrom("192.0.2.9:1", "Authorization", "Bearer app:catabox:42"), 0, "oauth:catabox", ThirdParty},
-		{"client", requestFrom("192.0.2.9:1", "Authorization", "Bearer client:42"), 0, "usr:42", Client},
-		{"partner by role", requestFrom("192.0.2.9:1", "Authorization", "bearer soci:rapidenviaments"), 0, "usr:rapidenviaments", Partner},
-		{"internal", requestFrom("192.0.2.9:1", "Authorization", "Bearer administrador:1"), 0, "usr:1", Internal},
-		{"partner by key", requestFrom("192.0.2.9:1", "X-API-Key", "sesam"), 0, "key:" + fingerprint("sesam"), Partner},
-		{"anonymous", requestFrom("192.0.2.9:1"), 0, "ip:192.0.2.9", Anonymous},
-		{"empty token", requestFrom("192.0.2.9:1", "Authorization", "Bearer "), 0, "ip:192.0.2.9", Anonymous},
-		{"another scheme", requestFrom("192.0.2.9:1", "Authorization", "Basic YTpi"), 0, "ip:192.0.2.9", Anonymous},
-		{"IPv6 by /64", requestFrom("[2001:db8:1:2:3:4:5:6]:1"), 0, "ip:2001:db8:1:2::/64", Anonymous},
-		{"IPv4 in IPv6", requestFrom("[::ffff:192.0.2.9]:1"), 0, "ip:192.0.2.9", Anonymous},
-		{"forged forwarding without proxies", requestFrom("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1"), 0, "ip:192.0.2.9", Anonymous},
-		{"one proxy", requestFrom("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1, 198.51.100.7"), 1, "ip:198.51.100.7", Anonymous},
-		{"two proxies, two lines", requestFrom("192.0.2.9:1", "X-Forwarded-For", "6.6.6.6, 203.0.113.1", "X-Forwarded-For", "198.51.100.7"), 2, "ip:203.0.113.1", Anonymous},
-		{"more proxies than entries", requestFrom("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1"), 2, "ip:192.0.2.9", Anonymous},
+		{"app", requestFrom("192.0.2.9:1", "Authorization", "Bearer app:catabox:42"), 0, "oauth:catabox", TierThirdParty},
+		{"client", requestFrom("192.0.2.9:1", "Authorization", "Bearer client:42"), 0, "usr:42", TierClient},
+		{"partner by role", requestFrom("192.0.2.9:1", "Authorization", "bearer soci:rapidenviaments"), 0, "usr:rapidenviaments", TierPartner},
+		{"internal", requestFrom("192.0.2.9:1", "Authorization", "Bearer administrador:1"), 0, "usr:1", TierInternal},
+		{"partner by key", requestFrom("192.0.2.9:1", "X-API-Key", "sesam"), 0, "key:" + fingerprint("sesam"), TierPartner},
+		{"anonymous", requestFrom("192.0.2.9:1"), 0, "ip:192.0.2.9", TierAnonymous},
+		{"empty token", requestFrom("192.0.2.9:1", "Authorization", "Bearer "), 0, "ip:192.0.2.9", TierAnonymous},
+		{"another scheme", requestFrom("192.0.2.9:1", "Authorization", "Basic YTpi"), 0, "ip:192.0.2.9", TierAnonymous},
+		{"IPv6 by /64", requestFrom("[2001:db8:1:2:3:4:5:6]:1"), 0, "ip:2001:db8:1:2::/64", TierAnonymous},
+		{"IPv4 in IPv6", requestFrom("[::ffff:192.0.2.9]:1"), 0, "ip:192.0.2.9", TierAnonymous},
+		{"forged forwarding without proxies", requestFrom("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1"), 0, "ip:192.0.2.9", TierAnonymous},
+		{"one proxy", requestFrom("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1, 198.51.100.7"), 1, "ip:198.51.100.7", TierAnonymous},
+		{"two proxies, two lines", requestFrom("192.0.2.9:1", "X-Forwarded-For", "6.6.6.6, 203.0.113.1", "X-Forwarded-For", "198.51.100.7"), 2, "ip:203.0.113.1", TierAnonymous},
+		{"more proxies than entries", requestFrom("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1"), 2, "ip:192.0.2.9", TierAnonymous},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := identify(tc.request, tc.proxies)
-			assert.Equal(t, tc.key, c.Key())
-			assert.Equal(t, tc.tier, c.Tier)
+			assert.Equal(t, tc.key, c.key())
+			assert.Equal(t, tc.tier, c.tier)
 		})
 	}
 	secret := identify(requestFrom("192.0.2.9:1", "Authorization", "Bearer eyJhbGciOi"), 0)
-	assert.NotContains(t, secret.Key(), "eyJ", "a real token never shows")
+	assert.NotContains(t, secret.key(), "eyJ", "a real token never shows")
 }
 
 func TestTiersAnnounceTheirOwnLimits(t *testing.T) {

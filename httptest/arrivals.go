@@ -13,7 +13,7 @@ type Arrival struct {
 	Method         string
 	Path           string
 	Query          string // raw, without the question mark
-	Client         string // whom it was counted against: Caller.Key
+	Client         string // whom it was counted against, such as "usr:7"
 	IdempotencyKey string
 	Status         int       // what it was answered; 0 if the connection failed first
 	BodySize       int       // bytes of the request's body; at most 100,001 are read

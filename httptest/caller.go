@@ -13,63 +13,57 @@ type Tier uint8
 
 // The tiers of Botiga Aroma.
 const (
-	Anonymous  Tier = 1 << iota // no token
-	Client                      // role client
-	ThirdParty                  // an app that acts for users, known by its client_id
-	Partner                     // role soci, or an API key
-	Internal                    // roles empleat and administrador
+	TierAnonymous  Tier = 1 << iota // no token
+	TierClient                      // role client
+	TierThirdParty                  // an app that acts for users, known by its client_id
+	TierPartner                     // role soci, or an API key
+	TierInternal                    // roles empleat and administrador
 )
 
-// Caller is whom a request comes from. The server issues no tokens; it believes what a token says:
-//
-//	Authorization: Bearer ROLE:SUBJECT           role client, soci, empleat or administrador
-//	Authorization: Bearer app:CLIENT_ID:SUBJECT  a third-party app, for one of its users
-//	Authorization: Bearer ANYTHING               role client; the subject is a fingerprint of the token
-//	X-API-Key: NAME                              a partner
-//	(none)                                       anonymous, counted by IP address
-type Caller struct {
-	Tier     Tier
-	ClientID string // of a third-party app
-	Subject  string // the user
-	APIKey   string // a partner's; a fingerprint, not the key itself
-	IP       string // the client's address; IPv6 is cut to its /64
+// caller is whom a request comes from. The package documentation says how it shows.
+type caller struct {
+	tier     Tier
+	clientID string // of a third-party app
+	subject  string // the user
+	apiKey   string // a partner's; a fingerprint, not the key itself
+	ip       string // the client's address; IPv6 is cut to its /64
 }
 
-// Key is what limits count against: oauth:<client_id>, usr:<subject>, key:<API key> or ip:<address>, the first that is known.
-func (c Caller) Key() string {
+// key is what limits count against, the first that is known.
+func (c caller) key() string {
 	switch {
-	case c.ClientID != "":
-		return "oauth:" + c.ClientID
-	case c.Subject != "":
-		return "usr:" + c.Subject
-	case c.APIKey != "":
-		return "key:" + c.APIKey
+	case c.clientID != "":
+		return "oauth:" + c.clientID
+	case c.subject != "":
+		return "usr:" + c.subject
+	case c.apiKey != "":
+		return "key:" + c.apiKey
 	default:
-		return "ip:" + c.IP
+		return "ip:" + c.ip
 	}
 }
 
-var roles = map[string]Tier{"client": Client, "soci": Partner, "empleat": Internal, "administrador": Internal}
+var roles = map[string]Tier{"client": TierClient, "soci": TierPartner, "empleat": TierInternal, "administrador": TierInternal}
 
 // identify reads the caller from the request. proxies is the number of trusted proxies in front of the server.
-func identify(r *http.Request, proxies int) Caller {
-	c := Caller{Tier: Anonymous, IP: clientIP(r, proxies)}
+func identify(r *http.Request, proxies int) caller {
+	c := caller{tier: TierAnonymous, ip: clientIP(r, proxies)}
 	if token, ok := bearer(r); ok {
-		c.Tier = Client
+		c.tier = TierClient
 		role, rest, named := strings.Cut(token, ":")
 		id, subject, delegated := strings.Cut(rest, ":")
 		switch tier, known := roles[role]; {
 		case role == "app" && delegated && id != "":
-			c.Tier, c.ClientID, c.Subject = ThirdParty, id, subject
+			c.tier, c.clientID, c.subject = TierThirdParty, id, subject
 		case named && known && rest != "":
-			c.Tier, c.Subject = tier, rest
+			c.tier, c.subject = tier, rest
 		default:
-			c.Subject = fingerprint(token)
+			c.subject = fingerprint(token)
 		}
 		return c
 	}
 	if key := r.Header.Get("X-Api-Key"); key != "" {
-		c.Tier, c.APIKey = Partner, fingerprint(key)
+		c.tier, c.apiKey = TierPartner, fingerprint(key)
 	}
 	return c
 }

@@ -32,7 +32,7 @@ func checkChances(chances []Chance) error {
 
 // draw decides whether a chance strikes this request.
 func (s *Server) draw(x *exchange) (Reply, bool) {
-	if len(s.config.Chances) == 0 || x.class == Health {
+	if len(s.config.Chances) == 0 || x.class == ClassHealth {
 		return Reply{}, false
 	}
 	s.mu.Lock()

@@ -29,6 +29,16 @@
 // A list of [Policy] values describes any other. [NewFleet] runs several instances, with counters of their own or
 // in a common [Store]. [Oracle] computes how fast a client could possibly be.
 //
+// # Who is asking
+//
+// The server issues no tokens; it believes what a token says, and counts against the first key that it can tell:
+//
+//	Authorization: Bearer app:CLIENT_ID:SUBJECT  oauth:CLIENT_ID   a third-party app, all its users together
+//	Authorization: Bearer ROLE:SUBJECT           usr:SUBJECT       role client, soci, empleat or administrador
+//	Authorization: Bearer ANYTHING               usr:#FINGERPRINT  role client
+//	X-API-Key: NAME                              key:#FINGERPRINT  a partner
+//	(none)                                       ip:ADDRESS        anonymous; IPv6 by its /64
+//
 // # How it can misbehave
 //
 // [Server.Script] plans the next answers one by one, [Chance] strikes at random from a seed, and [Phase] describes

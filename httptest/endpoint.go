@@ -10,77 +10,77 @@ type Class uint16
 
 // The endpoints of Botiga Aroma.
 const (
-	Catalog   Class = 1 << iota // GET /v1/cafes
-	Item                        // GET /v1/cafes/{id}
-	Search                      // GET /v1/cafes?q=…
-	OwnOrders                   // GET /v1/comandes
-	Login                       // POST /v1/sessions
-	SignUp                      // POST /v1/clients
-	Order                       // POST /v1/comandes
-	Payment                     // POST /v1/comandes/{id}/pagament
-	Upload                      // POST /v1/cafes/{id}/imatge
-	Other                       // whatever does not exist
-	Health                      // GET /salut: never limited
+	ClassCatalog   Class = 1 << iota // GET /v1/cafes
+	ClassItem                        // GET /v1/cafes/{id}
+	ClassSearch                      // GET /v1/cafes?q=…
+	ClassOwnOrders                   // GET /v1/comandes
+	ClassLogin                       // POST /v1/sessions
+	ClassSignUp                      // POST /v1/clients
+	ClassOrder                       // POST /v1/comandes
+	ClassPayment                     // POST /v1/comandes/{id}/pagament
+	ClassUpload                      // POST /v1/cafes/{id}/imatge
+	ClassOther                       // whatever does not exist
+	ClassHealth                      // GET /salut: never limited
 
 	// Reads is what the tiers' limits for reading count.
-	Reads = Catalog | Item | Search | OwnOrders | Other
+	Reads = ClassCatalog | ClassItem | ClassSearch | ClassOwnOrders | ClassOther
 	// Writes is what the tiers' limits for writing count; login and sign-up have their own.
-	Writes = Order | Payment | Upload
+	Writes = ClassOrder | ClassPayment | ClassUpload
 )
 
 // ClassOf says which endpoint a request is for.
 func ClassOf(r *http.Request) Class {
 	path := r.URL.Path
 	if path == "/salut" {
-		return Health
+		return ClassHealth
 	}
 	rest, ok := strings.CutPrefix(path, "/v1/")
 	if !ok {
-		return Other
+		return ClassOther
 	}
 	collection, rest, deeper := strings.Cut(rest, "/")
 	id, action, acts := strings.Cut(rest, "/")
 	write := !isRead(r)
 	switch {
 	case deeper && id == "":
-		return Other
+		return ClassOther
 	case collection == "cafes" && !deeper && strings.Contains(r.URL.RawQuery, "q=") && r.URL.Query().Get("q") != "":
-		return Search
+		return ClassSearch
 	case collection == "cafes" && !deeper:
-		return Catalog
+		return ClassCatalog
 	case collection == "cafes" && !acts:
-		return Item
+		return ClassItem
 	case collection == "cafes" && action == "imatge":
-		return Upload
+		return ClassUpload
 	case collection == "comandes" && !deeper && write:
-		return Order
+		return ClassOrder
 	case collection == "comandes" && !deeper:
-		return OwnOrders
+		return ClassOwnOrders
 	case collection == "comandes" && action == "pagament":
-		return Payment
+		return ClassPayment
 	case collection == "sessions" && !deeper:
-		return Login
+		return ClassLogin
 	case collection == "clients" && !deeper:
-		return SignUp
+		return ClassSignUp
 	}
-	return Other
+	return ClassOther
 }
 
 // AromaCost is what Botiga Aroma charges: an item 1, a page of more than 20 items 3, a search 5,
 // own orders with expanded lines 5, an order 10, anything else 1.
 func AromaCost(r *http.Request) int {
 	switch ClassOf(r) {
-	case Catalog:
+	case ClassCatalog:
 		if atoiOr(r.URL.Query().Get("limit"), defaultPage) > defaultPage {
 			return 3
 		}
-	case Search:
+	case ClassSearch:
 		return 5
-	case OwnOrders:
+	case ClassOwnOrders:
 		if r.URL.Query().Get("expandir") != "" {
 			return 5
 		}
-	case Order:
+	case ClassOrder:
 		return 10
 	}
 	return 1
@@ -93,21 +93,21 @@ func (s *Server) route(x *exchange) answer {
 	r := x.request
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch x.class {
-	case Catalog, Search:
+	case ClassCatalog, ClassSearch:
 		return only(r, http.MethodGet, func() answer { return s.shop.list(r) })
-	case Item:
+	case ClassItem:
 		return only(r, http.MethodGet, func() answer { return s.shop.item(path[2]) })
-	case Upload:
+	case ClassUpload:
 		return only(r, http.MethodPost, func() answer { return s.shop.upload(x, path[2]) })
-	case OwnOrders:
+	case ClassOwnOrders:
 		return s.shop.listOrders(x)
-	case Order:
+	case ClassOrder:
 		return only(r, http.MethodPost, func() answer { return s.shop.order(x) })
-	case Payment:
+	case ClassPayment:
 		return only(r, http.MethodPost, func() answer { return s.shop.pay(x, path[2]) })
-	case Login:
+	case ClassLogin:
 		return only(r, http.MethodPost, func() answer { return s.shop.login(x) })
-	case SignUp:
+	case ClassSignUp:
 		return only(r, http.MethodPost, func() answer { return s.shop.signUp(x) })
 	}
 	return errorAnswer(http.StatusNotFound, "no_trobat", "Aquest recurs no existeix.")

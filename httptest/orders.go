@@ -32,7 +32,7 @@ type orderLine struct {
 // order carries out POST /v1/comandes. The same key gives the stored answer; with another body it is a 422,
 // and a 409 while the first request is being carried out.
 func (s *shop) order(x *exchange) answer {
-	if x.caller.Tier == Anonymous {
+	if x.caller.tier == TierAnonymous {
 		return forbidden(x.caller)
 	}
 	key := x.request.Header.Get("Idempotency-Key")
@@ -53,13 +53,13 @@ func (s *shop) order(x *exchange) answer {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owned := x.caller.Key() + "|" + key
+	owned := x.caller.key() + "|" + key
 	if known, ok := s.byKey[owned]; ok {
 		return known.again(x)
 	}
 	s.created++
 	o := &order{
-		id: fmt.Sprintf("com_%06d", s.created), owner: x.caller.Key(), key: owned,
+		id: fmt.Sprintf("com_%06d", s.created), owner: x.caller.key(), key: owned,
 		sent: x.digest(), ready: x.now.Add(s.work), status: http.StatusCreated,
 	}
 	o.answer = o.render(body.Lines)
@@ -117,7 +117,7 @@ func (s *shop) rememberLocked(o *order) {
 
 // listOrders answers GET /v1/comandes with the caller's own orders, oldest first.
 func (s *shop) listOrders(x *exchange) answer {
-	if x.caller.Tier == Anonymous {
+	if x.caller.tier == TierAnonymous {
 		return forbidden(x.caller)
 	}
 	limit, offset, bad := pageOf(x.request)
@@ -129,7 +129,7 @@ func (s *shop) listOrders(x *exchange) answer {
 	total := 0
 	var shown [][]byte
 	for _, o := range s.orders {
-		if o.owner != x.caller.Key() {
+		if o.owner != x.caller.key() {
 			continue
 		}
 		if total >= offset && len(shown) < limit {
@@ -145,7 +145,7 @@ func (s *shop) pay(x *exchange, id string) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.orders {
-		if o.id != id || o.owner != x.caller.Key() {
+		if o.id != id || o.owner != x.caller.key() {
 			continue
 		}
 		if o.paid {
@@ -154,7 +154,7 @@ func (s *shop) pay(x *exchange, id string) answer {
 		o.paid, x.effect = true, true
 		return jsonAnswer(http.StatusCreated, o.render(nil))
 	}
-	if x.caller.Tier == Anonymous {
+	if x.caller.tier == TierAnonymous {
 		return forbidden(x.caller)
 	}
 	return errorAnswer(http.StatusNotFound, "no_trobat", "Aquesta comanda no existeix.")

@@ -43,7 +43,7 @@ type KeyKind int
 
 // The kinds of key.
 const (
-	ByCaller  KeyKind = iota // [Caller.Key]: app, user, API key or address
+	ByCaller  KeyKind = iota // app, user, API key or address
 	ByIP                     // the address, whoever signs in from it
 	BySubject                // the user, also behind a third-party app
 	ByAccount                // the account that a login is for
@@ -54,9 +54,9 @@ const (
 func (p *Policy) key(x *exchange) string {
 	switch p.Key {
 	case ByIP:
-		return p.Name + "|ip:" + x.caller.IP
+		return p.Name + "|ip:" + x.caller.ip
 	case BySubject:
-		return p.Name + "|usr:" + x.caller.Subject
+		return p.Name + "|usr:" + x.caller.subject
 	case ByAccount:
 		var c credentials
 		_ = json.Unmarshal(x.body, &c) // what is no login counts against the empty account
@@ -70,7 +70,7 @@ func (p *Policy) key(x *exchange) string {
 
 // covers reports that the policy is for this request.
 func (p *Policy) covers(x *exchange) bool {
-	return (p.Tiers == 0 || p.Tiers&x.caller.Tier != 0) && (p.Classes == 0 || p.Classes&x.class != 0)
+	return (p.Tiers == 0 || p.Tiers&x.caller.tier != 0) && (p.Classes == 0 || p.Classes&x.class != 0)
 }
 
 func (p *Policy) charge(x *exchange) Charge {
@@ -130,29 +130,29 @@ func AromaPolicies(quotaStatus int) []Policy {
 			Limit: Limit{Algorithm: TokenBucket, N: perMinute, Per: time.Minute, Capacity: capacity}})
 	}
 	strict := func(name string, class Class, key KeyKind, n int, per time.Duration) {
-		login := class == Login // counts failures, and shuts while nobody can count them
+		login := class == ClassLogin // counts failures, and shuts while nobody can count them
 		all = append(all, Policy{Name: name, Classes: class, Key: key, FailuresOnly: login, FailClosed: login,
 			Limit: Limit{Algorithm: SlidingLog, N: n, Per: per}})
 	}
 
-	day("client", Client, 50_000)
-	day("app", ThirdParty, 100_000)
-	day("partner", Partner, 500_000)
+	day("client", TierClient, 50_000)
+	day("app", TierThirdParty, 100_000)
+	day("partner", TierPartner, 500_000)
 	// Four seconds' worth of burst, and never less than the twenty that opening a screen may need.
-	bucket("anonymous-read", Anonymous, Reads, 60, 20)
-	bucket("client-read", Client, Reads, 300, 20)
-	bucket("app-read", ThirdParty, Reads, 600, 40)
-	bucket("partner-read", Partner, Reads, 1000, 67)
-	bucket("internal-read", Internal, Reads, 2000, 134)
-	bucket("client-write", Client, Writes, 60, 20)
-	bucket("app-write", ThirdParty, Writes, 60, 20)
-	bucket("partner-write", Partner, Writes, 300, 20)
-	bucket("internal-write", Internal, Writes, 600, 40)
-	strict("search", Search, ByCaller, 20, time.Minute)
-	strict("sign-up", SignUp, ByIP, 5, time.Hour)
-	strict("payment", Payment, ByCaller, 10, time.Minute)
-	strict("upload", Upload, ByCaller, 5, time.Minute)
-	strict("login-ip", Login, ByIP, 5, 15*time.Minute)
-	strict("login-account", Login, ByAccount, 5, 15*time.Minute)
+	bucket("anonymous-read", TierAnonymous, Reads, 60, 20)
+	bucket("client-read", TierClient, Reads, 300, 20)
+	bucket("app-read", TierThirdParty, Reads, 600, 40)
+	bucket("partner-read", TierPartner, Reads, 1000, 67)
+	bucket("internal-read", TierInternal, Reads, 2000, 134)
+	bucket("client-write", TierClient, Writes, 60, 20)
+	bucket("app-write", TierThirdParty, Writes, 60, 20)
+	bucket("partner-write", TierPartner, Writes, 300, 20)
+	bucket("internal-write", TierInternal, Writes, 600, 40)
+	strict("search", ClassSearch, ByCaller, 20, time.Minute)
+	strict("sign-up", ClassSignUp, ByIP, 5, time.Hour)
+	strict("payment", ClassPayment, ByCaller, 10, time.Minute)
+	strict("upload", ClassUpload, ByCaller, 5, time.Minute)
+	strict("login-ip", ClassLogin, ByIP, 5, 15*time.Minute)
+	strict("login-account", ClassLogin, ByAccount, 5, 15*time.Minute)
 	return all
 }

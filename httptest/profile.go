@@ -11,7 +11,7 @@ func Aroma() Config { return Config{Policies: AromaPolicies(0)} }
 // PromoAzi counts two windows at once per address: 120 per minute and 2,000 per hour, and for costly endpoints
 // (here: searches and everything that writes) 30 per minute and 300 per hour.
 func PromoAzi() Config {
-	costly := Search | Login | SignUp | Writes
+	costly := ClassSearch | ClassLogin | ClassSignUp | Writes
 	window := func(name string, classes Class, n int, per time.Duration) Policy {
 		return Policy{Name: name, Classes: classes, Key: ByIP, Limit: Limit{N: n, Per: per}}
 	}
@@ -60,7 +60,8 @@ func WrongHint(hint Hint) Config {
 	return Config{Limit: Limit{N: 60, Per: time.Minute}, Hint: hint}
 }
 
-// SkewedClock is the same with honest HTTP-dates from a clock that is ahead by skew (negative: behind).
+// SkewedClock is Botiga Aroma's catalog under 60 per minute, with honest HTTP-dates in Retry-After from a clock that is
+// ahead by skew (negative: behind).
 func SkewedClock(skew time.Duration) Config {
 	return Config{Limit: Limit{N: 60, Per: time.Minute}, Hint: HintDate, Skew: skew}
 }

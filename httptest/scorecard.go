@@ -11,7 +11,7 @@ import (
 
 // Manners are the counts of one client, as the server saw them.
 type Manners struct {
-	Client   string // Caller.Key
+	Client   string // such as "usr:7" or "ip:192.0.2.1"
 	Requests int
 	Refusals int // answered 429, or refused by a limit in another way
 	Failures int // answered 5xx

@@ -102,8 +102,8 @@ type scripted struct {
 	left  int // requests that will still get it; negative = all; 0 = it has left the queue
 }
 
-// Unscripted is how many scripted replies were not asked for yet; replies without end count as none.
-func (s *Server) Unscripted() int {
+// Pending is how many scripted replies were not asked for yet; replies without end count as none.
+func (s *Server) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0

@@ -85,8 +85,8 @@ type exchange struct {
 	request *http.Request
 	sent    uint64    // when the client sent it, on Server.clock
 	now     time.Time // when it had arrived
-	caller  Caller
-	client  string // caller.Key()
+	caller  caller
+	client  string // caller.key()
 	class   Class
 	reply   Reply // what is planned for it, if planned
 	planned bool
@@ -126,7 +126,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // arrive looks at the request's head and at what is planned for it: script, chance or outage.
 func (s *Server) arrive(r *http.Request, sent uint64) *exchange {
 	x := &exchange{request: r, sent: sent, now: time.Now(), caller: identify(r, s.config.TrustedProxies), class: ClassOf(r)}
-	x.client = x.caller.Key()
+	x.client = x.caller.key()
 	x.reply, x.planned = s.nextReply(r)
 	x.seen.Scripted = x.planned
 	if !x.planned {
@@ -177,7 +177,7 @@ func (s *Server) decide(x *exchange) answer {
 	}
 	var a answer
 	switch {
-	case x.class == Health:
+	case x.class == ClassHealth:
 		a = jsonAnswer(http.StatusOK, []byte(`{"estat":"ok"}`))
 	case isPreflight(x.request):
 		a = preflight()

@@ -119,7 +119,7 @@ func TestScriptServesRepliesInOrderToWhatTheyMatch(t *testing.T) {
 		got = append(got, resp.StatusCode)
 	}
 	assert.Equal(t, []int{200, 418, 502, 502, 200}, got)
-	assert.Zero(t, s.Unscripted())
+	assert.Zero(t, s.Pending())
 }
 
 func TestLatencyPassesHalfBeforeAndHalfAfterTheServer(t *testing.T) {

@@ -75,7 +75,7 @@ func (s *shop) item(id string) answer {
 }
 
 func (s *shop) upload(x *exchange, id string) answer {
-	if x.caller.Tier&(Partner|Internal) == 0 {
+	if x.caller.tier&(TierPartner|TierInternal) == 0 {
 		return forbidden(x.caller)
 	}
 	if _, ok := s.catalog.index(id); !ok {
@@ -117,8 +117,8 @@ func (s *shop) signUp(x *exchange) answer {
 }
 
 // forbidden asks strangers who they are, and tells others that they may not.
-func forbidden(c Caller) answer {
-	if c.Tier == Anonymous {
+func forbidden(c caller) answer {
+	if c.tier == TierAnonymous {
 		return errorAnswer(http.StatusUnauthorized, "no_autenticat", "Cal iniciar sessió.")
 	}
 	return errorAnswer(http.StatusForbidden, "no_autoritzat", "No tens permís per fer això.")
