@@ -48,7 +48,6 @@ func (a *ahead[T]) take(ctx context.Context, p place, needs int) (*fetchedPage[T
 	}
 	<-f.done // which ends with the context too
 	if notAdmitted(f.err) {
-		a.keep(p) // those behind it were ended with it
 		a.width = 0
 		return a.fetch(ctx, p, needs)
 	}
@@ -114,7 +113,7 @@ func (a *ahead[T]) start(ctx context.Context, p place, needs int) {
 	a.running.Go(func() {
 		defer close(f.done)
 		defer cancel()
-		if f.got, f.err = a.fetch(ctx, p, needs); f.err != nil {
+		if f.got, f.err = a.fetch(ctx, p, needs); f.err != nil && !notAdmitted(f.err) {
 			a.halt(f)
 		}
 	})
