@@ -57,7 +57,8 @@ type Pager[T any] struct {
 	MaxPages int
 
 	// MaxAttempts is how often one page is tried in all: 0 means 3, negative
-	// means once. It replaces RetryOptions.MaxAttempts.
+	// means once. It replaces RetryOptions.MaxAttempts, and what an override on
+	// the context says.
 	MaxAttempts int
 
 	// Key identifies an item, to drop the ones that were delivered before:
