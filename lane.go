@@ -201,16 +201,20 @@ func (q *callList) remove(c *call) {
 	c.prev, c.next = nil, nil
 }
 
-// before is how many units stand before c, or would if it joined now.
+// before is how many units stand before c, or would if it joined now: for one
+// that stands in line already 1 stands for any number, so that a whole line can
+// be woken without counting it over and over.
 func (q *callList) before(c *call) int {
-	if q.last == nil || q.first == c {
+	switch {
+	case q.first == nil || q.first == c:
 		return 0
-	}
-	if !c.queued && q.last.order < c.order {
+	case c.queued:
+		return 1
+	case q.last.order < c.order:
 		return q.units
 	}
 	units := 0
-	for o := q.first; o != nil && o.order < c.order; o = o.next {
+	for o := q.first; o.order < c.order; o = o.next {
 		units += o.set.Cost
 	}
 	return units

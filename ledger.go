@@ -146,9 +146,7 @@ func (l *ledger) slide(now time.Time, total int64) {
 	}
 	l.before, l.began = used, total
 	l.refill = slidingShare * used / l.window.Seconds()
-	for !now.Before(l.reset) {
-		l.reset = l.reset.Add(l.window)
-	}
+	l.reset = l.reset.Add(l.window * (1 + now.Sub(l.reset)/l.window))
 }
 
 const slidingShare = 0.95
@@ -158,7 +156,7 @@ func (l *ledger) observe(q *Quota, a answer) {
 	if q.Limit >= 0 {
 		l.limit = float64(q.Limit)
 	}
-	if q.Window > 0 {
+	if q.Window >= time.Millisecond { // nobody means less
 		l.window = q.Window
 	}
 	if q.Remaining < 0 {
@@ -245,7 +243,7 @@ func (l *ledger) judge(q *Quota, a answer) {
 	if q.Reset.IsZero() || l.limit <= 0 {
 		return
 	}
-	if length := q.Reset.Sub(l.opened); l.window == 0 || length < l.window {
+	if length := q.Reset.Sub(l.opened); length >= time.Millisecond && (l.window == 0 || length < l.window) {
 		l.window = length
 	}
 	since := float64(a.units-l.began) * l.price
@@ -257,7 +255,7 @@ func (l *ledger) judge(q *Quota, a answer) {
 		return
 	}
 	elapsed := a.read.Sub(l.opened)
-	if q.Reset.Sub(a.read) < l.window/2 || elapsed >= l.window {
+	if l.window == 0 || q.Reset.Sub(a.read) < l.window/2 || elapsed >= l.window {
 		return // the next reset is near: waiting for it is as good
 	}
 	explained := l.before*(1-elapsed.Seconds()/l.window.Seconds()) + since
