@@ -124,6 +124,17 @@ func (b *breaker) until(now time.Time) time.Time {
 	return time.Time{}
 }
 
+// brokenUntil is when the breaker lets a probe through, if it is known to be
+// open still at the given instant; zero otherwise.
+func (h *hostState) brokenUntil(at time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.breaker == nil {
+		return time.Time{}
+	}
+	return h.breaker.until(at)
+}
+
 // changed returns the change of state that was not yet published, if any.
 func (b *breaker) changed() (from, to BreakerState, ok bool) {
 	to = b.state()

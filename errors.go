@@ -17,22 +17,45 @@ import (
 	"time"
 )
 
-// CircuitOpenError says that nothing was sent because the circuit breaker of
-// the host is open. It holds nothing of the requests that opened it.
+// CircuitOpenError says that nothing (or nothing more) was sent because the
+// circuit breaker of the host is open. It holds nothing of the other requests
+// that opened it.
 type CircuitOpenError struct {
-	Host  string    // scheme://host:port
-	Until time.Time // when the next probe is let through; zero while one is under way
+	Host     string    // scheme://host:port
+	Until    time.Time // when the next probe is let through; zero while one is under way
+	Attempts int       // attempts that this call made before
+	Err      error     // the error of the last of them, if any
 }
 
 func (e *CircuitOpenError) Error() string {
-	if e.Until.IsZero() {
-		return fmt.Sprintf("polite: circuit breaker of %s is half-open and its probe is under way; not sent", e.Host)
+	state := "half-open and its probe is under way"
+	if !e.Until.IsZero() {
+		state = "open until " + e.Until.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("polite: circuit breaker of %s is open until %s; not sent", e.Host, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("polite: circuit breaker of %s is %s; not sent", e.Host, state) + again(e.Attempts, e.Err)
 }
+
+// Unwrap returns the error of the last attempt, if any.
+func (e *CircuitOpenError) Unwrap() error { return e.Err }
 
 // Timeout reports false: waiting longer was not tried.
 func (e *CircuitOpenError) Timeout() bool { return false }
+
+// again is the end of the message of a call that was sent before.
+func again(attempts int, err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf(" again after %s: %v", counted(attempts), err)
+}
+
+// counted is a number of attempts in words.
+func counted(attempts int) string {
+	if attempts == 1 {
+		return "1 attempt"
+	}
+	return strconv.Itoa(attempts) + " attempts"
+}
 
 // WaitError says that a call ended because the wait before its next attempt
 // would pass a bound, or because too many requests wait already. The wait was
@@ -52,11 +75,7 @@ func (e *WaitError) Error() string {
 	if !e.Until.IsZero() {
 		until = " until " + e.Until.UTC().Format(time.RFC3339)
 	}
-	s := fmt.Sprintf("polite: %s: %s%s would pass %s; not sent", e.Host, e.Reason, until, e.Bound)
-	if e.Err != nil {
-		s += fmt.Sprintf(" again after %d attempts: %v", e.Attempts, e.Err)
-	}
-	return s
+	return fmt.Sprintf("polite: %s: %s%s would pass %s; not sent", e.Host, e.Reason, until, e.Bound) + again(e.Attempts, e.Err)
 }
 
 // Is reports whether target is context.DeadlineExceeded and time was the bound.
@@ -92,11 +111,7 @@ func (e *RetryError) Error() string {
 	if e.Sent {
 		reached = "the server may have received it"
 	}
-	attempts := "1 attempt"
-	if e.Attempts != 1 {
-		attempts = strconv.Itoa(e.Attempts) + " attempts"
-	}
-	return fmt.Sprintf("polite: %s: %s (%s; %s): %v", e.Host, attempts, e.Reason, reached, e.Err)
+	return fmt.Sprintf("polite: %s: %s (%s; %s): %v", e.Host, counted(e.Attempts), e.Reason, reached, e.Err)
 }
 
 // Unwrap returns the error of the last attempt.
@@ -219,7 +234,8 @@ func (e *ResponseError) Error() string {
 	if e.Attempts > 1 {
 		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
 	}
-	if e.Reason == ReasonBudget || e.Reason == ReasonNotRepeatable {
+	switch e.Reason {
+	case ReasonBudget, ReasonBreaker, ReasonNotRepeatable: // of this side, not of the server
 		fmt.Fprintf(&b, "; %s", e.Reason)
 	}
 	return b.String()

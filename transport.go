@@ -408,21 +408,25 @@ func (c *call) again(a *attempt) bool {
 	return a.stop == 0
 }
 
-// roomFor reports whether time and budget allow the wait before another
-// attempt.
+// roomFor reports whether time, breaker and budget allow another attempt.
 func (c *call) roomFor(a *attempt) Reason {
 	now := time.Now()
 	reason := ReasonBackoff
 	if a.asked > 0 {
 		reason = ReasonRetryAfter
 	}
+	gated := c.host.gatedUntil(c)
 	err := c.bounded(a.retryAt, reason, now, c.set.MaxWait)
 	if err == nil {
-		err = c.bounded(c.host.gatedUntil(c), ReasonRetryAfter, now, c.set.AdmissionWait)
+		err = c.bounded(gated, ReasonRetryAfter, now, c.set.AdmissionWait)
 	}
 	if err != nil {
 		a.cause = err
 		return ReasonTime
+	}
+	if until := c.host.brokenUntil(later(a.retryAt, gated)); !until.IsZero() {
+		a.cause = &CircuitOpenError{Host: c.host.key.String(), Until: until}
+		return ReasonBreaker
 	}
 	if a.asked == 0 && a.verdict.Outcome == Failed && !c.host.grantRetry(now) {
 		return ReasonBudget
@@ -452,17 +456,23 @@ func (c *call) notSent(err error) error {
 	reason := ReasonTime
 	switch e := err.(type) {
 	case *WaitError:
-		reason = e.Reason
-		if c.current != nil {
-			e.Err = c.current.failure()
-		}
+		reason, e.Err = e.Reason, c.lastFailure()
 	case *CircuitOpenError:
-		reason = ReasonBreaker
+		reason, e.Err, e.Attempts = ReasonBreaker, c.lastFailure(), c.attempts
 	}
 	if c.trace != nil && c.trace.Stop != nil {
 		c.trace.Stop(StopEvent{Request: c.event(), Reason: reason, Attempts: c.attempts, Err: err})
 	}
 	return err
+}
+
+// lastFailure is the result of the last attempt as an error, nil before the
+// first.
+func (c *call) lastFailure() error {
+	if c.current == nil {
+		return nil
+	}
+	return c.current.failure()
 }
 
 // event is the part of every event that names the request.
