@@ -48,7 +48,7 @@ func (c *callers) of(client string) *conduct {
 // conduct is what the server has seen of one client.
 type conduct struct {
 	Manners
-	draws    uint64
+	arrivals uint64
 	tells    []tell
 	deeds    []deed
 	flow     flow
@@ -103,7 +103,7 @@ func (s *Server) record(x *exchange, a *answer) {
 	s.timeline.add(&x.seen)
 	recovered := s.callers.down && !x.down
 	s.callers.down = x.down
-	client := s.callers.of(x.client)
+	client := x.conduct
 	for _, c := range [...]*conduct{client, &s.callers.all} {
 		if recovered {
 			c.reopen(x.now)
@@ -206,7 +206,7 @@ func (s *Server) delivered(x *exchange, a *answer, grace time.Duration) {
 	t := tell{a.until, s.clock.Add(1), time.Now().Add(grace)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range [...]*conduct{s.callers.of(x.client), &s.callers.all} {
+	for _, c := range [...]*conduct{x.conduct, &s.callers.all} {
 		c.tell(t)
 	}
 }
@@ -227,18 +227,18 @@ func (c *conduct) tell(t tell) {
 }
 
 // bodyOpened counts a response body that was handed over in memory.
-func (s *Server) bodyOpened(client string) {
+func (s *Server) bodyOpened(owner *conduct) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.callers.of(client).Unclosed++
+	owner.Unclosed++
 	s.callers.all.Unclosed++
 }
 
 // bodyClosed counts it off again, and notes when its end was not read.
-func (s *Server) bodyClosed(client string, read bool) {
+func (s *Server) bodyClosed(owner *conduct, read bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range [...]*conduct{s.callers.of(client), &s.callers.all} {
+	for _, c := range [...]*conduct{owner, &s.callers.all} {
 		c.Unclosed--
 		c.Unread += count(!read)
 	}
@@ -267,6 +267,6 @@ func (s *Server) connected(x *exchange) {
 		return
 	}
 	seen.client = x.client
-	s.callers.of(x.client).Connections++
+	x.conduct.Connections++
 	s.callers.all.Connections++
 }

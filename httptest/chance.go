@@ -30,24 +30,21 @@ func checkChances(chances []Chance) error {
 	return nil
 }
 
-// draw decides whether a chance strikes this request.
-func (s *Server) draw(x *exchange) (Reply, bool) {
+// draw decides whether a chance strikes this request; nil = it does not.
+func (s *Server) draw(x *exchange) *Reply {
 	if len(s.config.Chances) == 0 || x.class == ClassHealth {
-		return Reply{}, false
+		return nil
 	}
-	s.mu.Lock()
-	nth := s.callers.of(x.client).draws
-	s.callers.of(x.client).draws++
-	s.mu.Unlock()
-	u := rand.New(rand.NewPCG(s.config.Seed^digest(x.client), nth)).Float64()
-	for _, c := range s.config.Chances {
+	u := rand.New(rand.NewPCG(s.config.Seed^digest(x.client), x.nth)).Float64()
+	for i := range s.config.Chances {
+		c := &s.config.Chances[i]
 		if u -= c.P; u >= 0 {
 			continue
 		}
 		if c.Reply.Match == nil || c.Reply.Match(x.request) {
-			return c.Reply, true
+			return &c.Reply
 		}
-		return Reply{}, false
+		return nil
 	}
-	return Reply{}, false
+	return nil
 }

@@ -88,7 +88,7 @@ func bodyAllowed(status int) bool {
 type memoryBody struct {
 	ctx    context.Context
 	server *Server
-	client string        // whose body it is
+	owner  *conduct      // the client whose body it is
 	end    error         // after rest: io.EOF, or what the fault says
 	stalls chan struct{} // if not nil: after rest nothing comes until it is closed
 
@@ -99,8 +99,8 @@ type memoryBody struct {
 
 var errBodyClosed = errors.New("httptest: read on a closed response body")
 
-func (s *Server) newBody(ctx context.Context, client string, a *answer) *memoryBody {
-	b := &memoryBody{ctx: ctx, server: s, client: client, rest: a.body, end: io.EOF}
+func (s *Server) newBody(ctx context.Context, owner *conduct, a *answer) *memoryBody {
+	b := &memoryBody{ctx: ctx, server: s, owner: owner, rest: a.body, end: io.EOF}
 	if a.fault.breaksBody() {
 		b.rest = a.body[:len(a.body)/2]
 	}
@@ -112,7 +112,7 @@ func (s *Server) newBody(ctx context.Context, client string, a *answer) *memoryB
 	case ResetBody:
 		b.end = a.fault.err()
 	}
-	s.bodyOpened(client)
+	s.bodyOpened(owner)
 	return b
 }
 
@@ -159,6 +159,6 @@ func (b *memoryBody) Close() error {
 	if b.stalls != nil {
 		close(b.stalls)
 	}
-	b.server.bodyClosed(b.client, read)
+	b.server.bodyClosed(b.owner, read)
 	return nil
 }

@@ -2,7 +2,6 @@ package httptest
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 )
 
@@ -62,23 +61,18 @@ func (c *Config) phaseEnd(at time.Duration) (end time.Duration, ok bool) {
 	return end, ok
 }
 
-// outage is the reply to everything at this instant, if there is an outage.
-func (s *Server) outage(now time.Time) (Reply, bool) {
+// outage is the reply to everything at this instant; nil = there is no outage.
+func (s *Server) outage(now time.Time) *Reply {
 	if len(s.config.Phases) == 0 {
-		return Reply{}, false
+		return nil
 	}
 	p := s.config.phaseAt(now.Sub(s.began))
-	if p.Outage == nil {
-		return Reply{}, false
+	if p.Outage != nil {
+		s.mu.Lock()
+		s.callers.down = true // also if the connection is refused, and nothing recorded
+		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	s.callers.down = true // also if the connection is refused, and nothing recorded
-	s.mu.Unlock()
-	reply := *p.Outage
-	if reply.Header == nil {
-		reply.Header = http.Header{}
-	}
-	return reply, true
+	return p.Outage
 }
 
 // capacity is the machine's queue, in parts of a request: one request is 1e9 parts, and PerSecond of them

@@ -113,17 +113,15 @@ func (s *Server) Pending() int {
 	return n
 }
 
-// nextReply takes the first matching reply from the queue. Match is the caller's code, so it runs without the lock.
-func (s *Server) nextReply(r *http.Request) (Reply, bool) {
-	s.mu.Lock()
-	queue := slices.Clone(s.script)
-	s.mu.Unlock()
+// nextReply takes the first matching reply from a copy of the queue, or nil. Match is foreign code, so it runs
+// without the lock.
+func (s *Server) nextReply(r *http.Request, queue []*scripted) *Reply {
 	for _, p := range queue {
 		if (p.reply.Match == nil || p.reply.Match(r)) && s.use(p) {
-			return p.reply, true
+			return &p.reply
 		}
 	}
-	return Reply{}, false
+	return nil
 }
 
 // use takes one of a reply's uses; false if another request has taken the last one.
@@ -143,12 +141,12 @@ func (s *Server) use(p *scripted) bool {
 }
 
 // final reports that the reply is the whole answer: neither limits nor endpoint are asked.
-func (r Reply) final() bool { return r.Status != 0 || r.Fault == Refuse || r.Fault == ResetBefore }
+func (r *Reply) final() bool { return r.Status != 0 || r.Fault == Refuse || r.Fault == ResetBefore }
 
 // meaningful reports that the reply changes anything.
-func (r Reply) meaningful() bool { return r.Status != 0 || r.Fault != NoFault || r.Delay > 0 }
+func (r *Reply) meaningful() bool { return r.Status != 0 || r.Fault != NoFault || r.Delay > 0 }
 
-func (r Reply) answer() answer {
+func (r *Reply) answer() answer {
 	h := r.Header.Clone()
 	if h == nil {
 		h = http.Header{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,7 @@ type Server struct {
 	began  time.Time
 	clock  atomic.Uint64 // numbers what happens on the clients' side: requests sent, refusals delivered
 	traces atomic.Uint64
+	dated  atomic.Pointer[dated]
 
 	mu       sync.Mutex
 	script   []*scripted
@@ -86,11 +88,12 @@ type exchange struct {
 	sent    uint64    // when the client sent it, on Server.clock
 	now     time.Time // when it had arrived
 	caller  caller
-	client  string // caller.key()
+	client  string   // caller.key()
+	conduct *conduct // what is known of that client; Server.mu guards it
+	nth     uint64   // how many of its requests came before
 	class   Class
-	reply   Reply // what is planned for it, if planned
-	planned bool
-	down    bool // the plan is an outage
+	plan    *Reply // what a script, a chance or an outage has in store for it; nil = nothing
+	down    bool   // the plan is an outage
 	body    []byte
 	bodyErr error // the body could not be read
 	effect  bool  // an endpoint has changed something
@@ -127,20 +130,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) arrive(r *http.Request, sent uint64) *exchange {
 	x := &exchange{request: r, sent: sent, now: time.Now(), caller: identify(r, s.config.TrustedProxies), class: ClassOf(r)}
 	x.client = x.caller.key()
-	x.reply, x.planned = s.nextReply(r)
-	x.seen.Scripted = x.planned
-	if !x.planned {
-		x.reply, x.planned = s.draw(x)
+	queue := s.look(x)
+	x.plan = s.nextReply(r, queue)
+	x.seen.Scripted = x.plan != nil
+	if x.plan == nil {
+		x.plan = s.draw(x)
 	}
-	if !x.planned {
-		x.reply, x.planned = s.outage(x.now)
-		x.down = x.planned
+	if x.plan == nil {
+		x.plan = s.outage(x.now)
+		x.down = x.plan != nil
 	}
 	return x
 }
 
+// look finds the client's record and copies the script's queue.
+func (s *Server) look(x *exchange) []*scripted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.conduct = s.callers.of(x.client)
+	x.nth = x.conduct.arrivals
+	x.conduct.arrivals++
+	return slices.Clone(s.script)
+}
+
 // refused reports that the connection is refused: nothing is read, and nothing recorded.
-func (x *exchange) refused() bool { return x.planned && x.reply.Fault == Refuse }
+func (x *exchange) refused() bool { return x.plan != nil && x.plan.Fault == Refuse }
 
 // handle decides, records and returns the answer. It reads the clock, once the body has come, and never sleeps.
 func (s *Server) handle(x *exchange) answer {
@@ -172,8 +186,8 @@ func (x *exchange) read() {
 
 // decide goes the way of one request: plan, health check, limits, endpoint.
 func (s *Server) decide(x *exchange) answer {
-	if x.planned && x.reply.final() {
-		return x.reply.answer()
+	if x.plan != nil && x.plan.final() {
+		return x.plan.answer()
 	}
 	var a answer
 	switch {
@@ -184,8 +198,8 @@ func (s *Server) decide(x *exchange) answer {
 	default:
 		a = s.admit(x)
 	}
-	if x.planned {
-		a.fault, a.delay = x.reply.Fault, a.delay+x.reply.Delay
+	if x.plan != nil {
+		a.fault, a.delay = x.plan.Fault, a.delay+x.plan.Delay
 	}
 	return a
 }
@@ -210,6 +224,23 @@ func (s *Server) carryOut(x *exchange) answer {
 	return a
 }
 
+// dated remembers how a second is written.
+type dated struct {
+	unix int64
+	text string
+}
+
+// date writes the header's text once per second.
+func (s *Server) date(now time.Time) string {
+	unix := now.Unix()
+	if last := s.dated.Load(); last != nil && last.unix == unix {
+		return last.text
+	}
+	fresh := &dated{unix, httpDate(now)}
+	s.dated.Store(fresh)
+	return fresh.text
+}
+
 // isPreflight reports that a browser asks whether it may send a request: it is no request of the client's own.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
@@ -227,7 +258,7 @@ func preflight() answer {
 func (s *Server) stamp(a *answer, now time.Time) {
 	h := a.header
 	if h["Date"] == nil {
-		a.set("Date", httpDate(now.Add(s.config.Skew)))
+		a.set("Date", s.date(now.Add(s.config.Skew)))
 	}
 	trace := traceID(s.config.Seed, s.traces.Add(1))
 	a.set("Aroma-Traca-Id", trace)

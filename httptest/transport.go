@@ -116,7 +116,7 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 	if len(body) == 0 {
 		return resp
 	}
-	resp.Body = s.newBody(req.Context(), x.client, a)
+	resp.Body = s.newBody(req.Context(), x.conduct, a)
 	// Like net/http, undo a compression that the caller has not asked for.
 	if a.header.Get("Content-Encoding") == "gzip" && req.Header.Get("Accept-Encoding") == "" {
 		a.header.Del("Content-Encoding")
