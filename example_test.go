@@ -120,7 +120,9 @@ func ExampleRetryOptions_generateKeys() {
 
 // Three windows at once; the costly searches have one more of their own.
 func ExampleLimitOptions() {
+	server := simulated(politetest.Config{})
 	client := polite.New(&polite.Options{
+		Base: server.Transport(),
 		QuotaKey: func(r *http.Request) string {
 			if r.URL.Query().Has("q") {
 				return "search"
@@ -134,7 +136,17 @@ func ExampleLimitOptions() {
 			{N: 30, Per: time.Minute, Key: "search"},
 		}},
 	})
-	defer client.CloseIdleConnections()
+	start := time.Now()
+	for range 2 {
+		resp, err := client.Get(context.Background(), "https://api.botigaaroma.example/v1/cafes?limit=1")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp.Body.Close()
+	}
+	fmt.Println("three a second are a third of a second apart:", time.Since(start) >= time.Second/3)
+	// Output: three a second are a third of a second apart: true
 }
 
 // Trace observes what polite does and why.
