@@ -346,7 +346,7 @@ func endMarked(resp *http.Response) bool {
 // attempt where the base saw a cancellation, the error of the request's body
 // where it saw a failed write.
 func (a *attempt) explain() {
-	a.err = a.timeoutOr(a.err)
+	a.err = a.timeoutOr(withoutSecrets(a.err))
 	if err := a.call.body.failure(); err != nil && a.call.ctx.Err() == nil {
 		a.err = &bodyReadError{err}
 	}
@@ -354,16 +354,17 @@ func (a *attempt) explain() {
 
 // reached is how far the attempt came. That nothing was sent has to be proved:
 // by net/http, which asked for a connection and got none or did not begin to
-// write, or by an error of dialling.
+// write, or by an error of dialling or of the request itself. An attempt that
+// had a connection when its time was up may still have used it.
 func (a *attempt) reached() phase {
 	if a.err == nil {
 		return answered
 	}
 	var op *net.OpError
 	switch {
-	case a.wire.written.Load() > 0:
+	case a.wire.written.Load() > 0, a.wire.conns.Load() > 0 && a.ctx.Err() != nil:
 		return sent
-	case a.wire.asked.Load() > 0, errors.As(a.err, &op) && op.Op == "dial", errors.As(a.err, new(*net.DNSError)):
+	case a.wire.asked.Load() > 0, errors.As(a.err, &op) && op.Op == "dial", errors.As(a.err, new(*net.DNSError)), isInvalid(a.err):
 		return notSent
 	}
 	return sent

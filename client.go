@@ -81,7 +81,8 @@ func New(opts *Options) *Client {
 
 // HTTPClient returns the underlying http.Client, for SDKs that accept one and
 // for settings such as Jar or CheckRedirect (to be made before the first use).
-// Its Timeout may stay zero: RetryOptions bounds every call.
+// Its Timeout may stay zero: RetryOptions bounds every call. The errors of its
+// own methods name the whole URL, query included; those of Client do not.
 func (c *Client) HTTPClient() *http.Client { return c.http }
 
 // Transport returns the Transport below the client.
@@ -96,15 +97,18 @@ func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 // caller to close; CheckResponse turns its status into an error. Without a
 // response the error is a *url.Error around a *RetryError, *WaitError,
 // *CircuitOpenError or the context's error.
-func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(req)
+	return resp, withoutSecrets(err)
+}
 
 // Get sends a GET request to the URL; see Do.
 func (c *Client) Get(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return nil, withoutSecrets(err)
 	}
-	return c.http.Do(req)
+	return c.Do(req)
 }
 
 // MaxFetch is the largest body, after decompression, that Fetch reads into
@@ -128,7 +132,7 @@ const MaxFetch = 64 << 20
 // bounds the reading too.
 func (c *Client) Fetch(req *http.Request, decode func(resp *http.Response, body []byte) error) (*http.Response, error) {
 	ctx := context.WithValue(req.Context(), fetchKey{}, fetcher(decode))
-	resp, err := c.http.Do(req.WithContext(ctx))
+	resp, err := c.Do(req.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}

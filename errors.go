@@ -337,3 +337,21 @@ func redacted(u *url.URL) string {
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
+
+// withoutSecrets removes the same from the URL that an error of net/http or
+// net/url names.
+func withoutSecrets(err error) error {
+	e, ok := err.(*url.Error)
+	if !ok {
+		return err
+	}
+	if u, err := url.Parse(e.URL); err == nil {
+		return &url.Error{Op: e.Op, URL: redacted(u), Err: e.Err}
+	}
+	if !strings.ContainsAny(e.URL, "@?#") {
+		return err
+	}
+	return &url.Error{Op: e.Op, URL: "(not shown)", Err: errInvalidURL} // the reason quotes parts of it
+}
+
+var errInvalidURL = errors.New("invalid URL")
