@@ -155,6 +155,9 @@ func (c *conduct) awaitReset(x *exchange) {
 // toldToWait reports that the client knew of an instant it should have waited for. Instants that have passed
 // are dropped, and the latest of them is when the door opened.
 func (c *conduct) toldToWait(x *exchange) bool {
+	if len(c.tells) == 0 {
+		return false
+	}
 	early := false
 	c.tells = slices.DeleteFunc(c.tells, func(t tell) bool {
 		if !x.now.Before(t.until) {

@@ -115,6 +115,34 @@ func ExampleServer_Script() {
 	// 200 OK
 }
 
+// A server of your own: two windows at once, the narrow one for searches only, announced by name.
+func ExamplePolicy() {
+	server, err := politetest.New(politetest.Config{
+		Dialects: []politetest.Dialect{politetest.Draft8},
+		Policies: []politetest.Policy{
+			{Name: "hour", Limit: politetest.Limit{Algorithm: politetest.SlidingLog, N: 1000, Per: time.Hour}},
+			{Name: "search", Classes: politetest.ClassSearch, Limit: politetest.Limit{Algorithm: politetest.SlidingLog, N: 10, Per: time.Hour}},
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: server.Transport()}
+	for _, path := range []string{"/v1/cafes/caf_00001", "/v1/cafes?q=geisha"} {
+		resp, err := client.Get(politetest.BaseURL + path)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp.Body.Close()
+		fmt.Println(resp.Header.Get("RateLimit-Policy"))
+	}
+	// Output:
+	// "hour";q=1000;w=3600
+	// "hour";q=1000;w=3600, "search";q=10;w=3600
+}
+
 // How long 1,000 requests take at the very least.
 func ExampleOracle() {
 	for _, algorithm := range politetest.Algorithms() {
