@@ -1,0 +1,234 @@
+package polite_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"botigaaroma.example/polite"
+	politetest "botigaaroma.example/polite/httptest"
+)
+
+// C191: a body that stalls, is cut or is reset half way is fetched again, in
+// memory and over a wire.
+func TestFetchRepeatsABrokenBody(t *testing.T) {
+	for _, fault := range []politetest.Fault{politetest.StallBody, politetest.TruncateBody, politetest.ResetBody} {
+		for _, wire := range []bool{false, true} {
+			t.Run(fault.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := serving(t, politetest.Fail(fault).Times(2))
+					base := s.Transport()
+					if wire {
+						transport, stop := s.Pipe()
+						defer stop()
+						base = transport
+					}
+					bodies := &counting{base: base}
+					c := polite.New(steadily(bodies))
+					var whole map[string]any
+					resp, err := c.Fetch(request(t, http.MethodGet, aCoffee, ""), polite.JSON(&whole))
+					require.NoError(t, err)
+					assert.Equal(t, 3, polite.Attempts(resp))
+					assert.NotEmpty(t, whole)
+					assert.Equal(t, 3, s.Requests())
+					assert.Zero(t, bodies.open())
+					assert.Zero(t, statsOf(t, c.Transport()).InFlight)
+				})
+			})
+		}
+	}
+}
+
+// C191: a server that always cuts its bodies gives an error, and never a short
+// body without one.
+func TestFetchNeverReturnsAShortBody(t *testing.T) {
+	for _, fault := range []politetest.Fault{politetest.StallBody, politetest.TruncateBody, politetest.ResetBody} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serving(t, politetest.Fail(fault).Times(-1))
+			transport, stop := s.Pipe()
+			defer stop()
+			resp, err := polite.New(steadily(transport)).Fetch(request(t, http.MethodGet, aCoffee, ""), nil)
+			assert.Nil(t, resp)
+			var e *polite.RetryError
+			require.ErrorAs(t, err, &e, fault.String())
+			assert.Equal(t, 4, e.Attempts)
+			assert.True(t, e.Sent)
+		})
+	}
+}
+
+// C191: where the body is streamed, the reader gets the error.
+func TestStreamedBodyThatIsCutIsAnErrorToItsReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(t, politetest.Fail(politetest.TruncateBody))
+		transport, stop := s.Pipe()
+		defer stop()
+		resp, err := polite.New(steadily(transport)).Get(t.Context(), aCoffee)
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, 1, s.Requests())
+	})
+}
+
+// C187: a compressed body that ends before its trailer is cut.
+func TestFetchRepeatsACutGzipStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		w.Write([]byte(strings.Repeat("coffee ", 1000)))
+		w.Close()
+		whole := packed.String()
+		s := serving(t, politetest.Respond(200, "Content-Encoding", "gzip").WithBody(whole[:len(whole)-6]),
+			politetest.Respond(200, "Content-Encoding", "gzip").WithBody(whole))
+		transport, stop := s.Pipe()
+		defer stop()
+		var body string
+		resp, err := polite.New(steadily(transport)).Fetch(request(t, http.MethodGet, aCoffee, ""), func(_ *http.Response, b []byte) error {
+			body = string(b)
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, 2, polite.Attempts(resp))
+		assert.Len(t, body, 7000)
+	})
+}
+
+// C189: an empty body that claims to be compressed hides no status.
+func TestEmptyGzipBodyHidesNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(t, politetest.Respond(429, "Content-Encoding", "gzip", "Retry-After", "1", "Content-Length", "0").WithBody(""))
+		transport, stop := s.Pipe()
+		defer stop()
+		start := time.Now()
+		resp, err := polite.New(steadily(transport)).Fetch(request(t, http.MethodGet, aCoffee, ""), nil)
+		require.NoError(t, err)
+		assert.Equal(t, 2, polite.Attempts(resp))
+		assert.GreaterOrEqual(t, time.Since(start), time.Second)
+		assert.LessOrEqual(t, time.Since(start), 1200*time.Millisecond)
+	})
+}
+
+// A body whose end is not marked may have been cut: what cannot be decoded is
+// fetched again, and what can is taken.
+func TestFetchDoubtsAnUnmarkedEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		o := steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+			sent++
+			resp := answered(req, 200, []string{`{"a":`, `{"a":1}`}[min(sent, 2)-1])
+			resp.ContentLength = -1 // until close
+			return resp, nil
+		}))
+		var v struct{ A int }
+		_, err := polite.New(o).Fetch(request(t, http.MethodGet, aCoffee, ""), polite.JSON(&v))
+		require.NoError(t, err)
+		assert.Equal(t, 1, v.A)
+		assert.Equal(t, 2, sent)
+	})
+}
+
+// A body that is whole and cannot be decoded is not asked for again.
+func TestFetchReturnsTheErrorOfDecode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(t)
+		errOwn := errors.New("not what I expected")
+		c := polite.New(steadily(s.Transport()))
+		resp, err := c.Fetch(request(t, http.MethodGet, aCoffee, ""), func(*http.Response, []byte) error { return errOwn })
+		assert.Nil(t, resp)
+		assert.ErrorIs(t, err, errOwn)
+		assert.Equal(t, 1, s.Requests())
+		assert.Equal(t, polite.BreakerClosed, breakerOf(t, c))
+	})
+}
+
+// JSON leaves nothing of an earlier attempt, and nothing after an error.
+func TestJSONStartsFresh(t *testing.T) {
+	v := struct{ A, B int }{1, 2}
+	require.NoError(t, polite.JSON(&v)(nil, []byte(`{"A":7}`)))
+	assert.Equal(t, struct{ A, B int }{7, 0}, v)
+	require.Error(t, polite.JSON(&v)(nil, []byte(`{"A":8} trailing`)))
+	assert.Equal(t, 7, v.A)
+}
+
+// A body above the bound is refused, announced or not, and its rest is not
+// read.
+func TestFetchIsBounded(t *testing.T) {
+	for _, announced := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			endless := &endlessBody{}
+			o := steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+				resp := answered(req, 200, "")
+				resp.Body, resp.ContentLength = endless, -1
+				if announced {
+					resp.ContentLength = polite.MaxFetch + 1
+				}
+				return resp, nil
+			}))
+			c := polite.New(o)
+			_, err := c.Fetch(request(t, http.MethodGet, aCoffee, ""), nil)
+			var e *polite.BodyTooLargeError
+			require.ErrorAs(t, err, &e)
+			assert.EqualValues(t, polite.MaxFetch, e.Bound)
+			assert.LessOrEqual(t, endless.read, polite.MaxFetch+1<<20)
+			assert.True(t, endless.closed)
+			assert.Equal(t, polite.BreakerClosed, breakerOf(t, c))
+		})
+	}
+}
+
+// endlessBody counts what is read of it.
+type endlessBody struct {
+	read   int
+	closed bool
+}
+
+func (b *endlessBody) Read(p []byte) (int, error) {
+	b.read += len(p)
+	return len(p), nil
+}
+
+func (b *endlessBody) Close() error { b.closed = true; return nil }
+
+// Fetch of a status outside 2xx gives both, the error and the response, and
+// runs no decode.
+func TestFetchOfAnErrorStatusGivesBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(t, politetest.Respond(404).WithBody(`{"message":"no such coffee"}`))
+		resp, err := polite.New(steadily(s.Transport())).Fetch(request(t, http.MethodGet, aCoffee, ""), func(*http.Response, []byte) error {
+			t.Error("decoded")
+			return nil
+		})
+		var e *polite.ResponseError
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, "no such coffee", e.Message)
+		assert.Equal(t, `{"message":"no such coffee"}`, readBody(t, resp))
+	})
+}
+
+// A POST whose answer breaks off has been acted upon, and is not sent again
+// without a promise.
+func TestFetchOfAPostIsNotRepeated(t *testing.T) {
+	for key, want := range map[string]int{"": 1, "k": 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serving(t, politetest.Respond(201).WithBody("created").With(politetest.ResetBody), politetest.Respond(201).WithBody("created"))
+			req := request(t, http.MethodPost, aCoffee, "{}")
+			if key != "" {
+				req.Header.Set("Idempotency-Key", key)
+			}
+			_, err := polite.New(steadily(s.Transport())).Fetch(req, nil)
+			assert.Equal(t, want == 1, err != nil)
+			assert.Equal(t, want, s.Requests())
+		})
+	}
+}
