@@ -68,10 +68,11 @@ var (
 type catalog struct {
 	seed     uint64
 	rendered []atomic.Pointer[[]byte]
+	folded   []atomic.Pointer[string] // in lower case, for searches
 }
 
 func newCatalog(seed uint64, size int) *catalog {
-	return &catalog{seed: seed, rendered: make([]atomic.Pointer[[]byte], size)}
+	return &catalog{seed: seed, rendered: make([]atomic.Pointer[[]byte], size), folded: make([]atomic.Pointer[string], size)}
 }
 
 func (c *catalog) size() int { return len(c.rendered) }
@@ -159,16 +160,25 @@ func (c *catalog) search(q string, offset, limit int) []byte {
 	total := 0
 	var hits []string
 	for i := range c.size() {
-		item := string(c.json(i))
-		if !holdsAll(strings.ToLower(item), words) {
+		if !holdsAll(c.text(i), words) {
 			continue
 		}
 		if total >= offset && len(hits) < limit {
-			hits = append(hits, item)
+			hits = append(hits, string(c.json(i)))
 		}
 		total++
 	}
 	return fmt.Appendf(nil, `{"dades":[%s],"total":%d}`, strings.Join(hits, ","), total)
+}
+
+// text is what a search looks at.
+func (c *catalog) text(i int) string {
+	if known := c.folded[i].Load(); known != nil {
+		return *known
+	}
+	folded := strings.ToLower(string(c.json(i)))
+	c.folded[i].Store(&folded)
+	return folded
 }
 
 func holdsAll(text string, words []string) bool {
