@@ -71,8 +71,8 @@ func grown(initial time.Duration, factor float64, steps int, ceiling time.Durati
 		return initial
 	}
 	d := float64(initial) * math.Pow(factor, float64(steps))
-	if d >= float64(ceiling) { // +Inf included
-		return ceiling
+	if d < float64(ceiling) {
+		return time.Duration(d)
 	}
-	return time.Duration(d)
+	return ceiling // for +Inf and NaN too
 }

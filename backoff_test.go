@@ -1,0 +1,69 @@
+package polite_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"botigaaroma.example/polite"
+)
+
+// C161: no number of attempts overflows.
+func TestBackoffGrowsToItsCeilingAndStays(t *testing.T) {
+	backoff := polite.Exponential(100*time.Millisecond, time.Second, 2, -1)
+	before := time.Duration(0)
+	for failed := 1; failed <= 10_000; failed++ {
+		d := backoff(failed)
+		assert.GreaterOrEqual(t, d, before)
+		assert.LessOrEqual(t, d, time.Second)
+		if failed >= 5 {
+			assert.Equal(t, time.Second, d)
+		}
+		before = d
+	}
+}
+
+// C163: jitter survives at the ceiling and never passes it.
+func TestBackoffKeepsItsJitterAtTheCeiling(t *testing.T) {
+	backoff := polite.Exponential(time.Second, 10*time.Second, 2, 0.5)
+	for _, failed := range []int{50, 63, 64, 1000, math.MaxInt} {
+		distinct := make(map[time.Duration]bool)
+		for range 200 {
+			d := backoff(failed)
+			assert.GreaterOrEqual(t, d, time.Second)
+			assert.LessOrEqual(t, d, 10*time.Second)
+			distinct[d] = true
+		}
+		assert.Greater(t, len(distinct), 190)
+	}
+}
+
+// Odd settings have a documented meaning, and none of them gives a negative
+// delay or one above the maximum.
+func TestBackoffWithOddSettings(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, initial := range []time.Duration{-1, 0, 1, time.Hour, math.MaxInt64} {
+		for _, ceiling := range []time.Duration{-1, 0, 1, time.Minute, math.MaxInt64 / 2} {
+			for _, factor := range []float64{-2, 0, 0.5, 1, 3, inf, nan} {
+				for _, jitter := range []float64{-1, 0, 0.3, 1, 7, inf, nan} {
+					backoff := polite.Exponential(initial, ceiling, factor, jitter)
+					for _, failed := range []int{-1, 0, 1, 2, 100} {
+						d := backoff(failed)
+						most := ceiling
+						if most <= 0 {
+							most = time.Minute
+						}
+						if d < 0 || d > most {
+							t.Fatalf("Exponential(%v, %v, %v, %v)(%d) = %v", initial, ceiling, factor, jitter, failed, d)
+						}
+					}
+				}
+			}
+		}
+	}
+	assert.Equal(t, 3*time.Second, polite.Exponential(3*time.Second, 0, 0.2, -1)(9), "a factor below 1 means a constant delay")
+	assert.Equal(t, time.Minute, polite.Exponential(time.Hour, 0, 0, -1)(1), "the ceiling holds for the first delay too")
+	assert.Equal(t, 5*time.Second, polite.Constant(5*time.Second)(7))
+}
