@@ -30,10 +30,14 @@ type CircuitOpenError struct {
 func (e *CircuitOpenError) Error() string {
 	state := "half-open and its probe is under way"
 	if !e.Until.IsZero() {
-		state = "open until " + e.Until.UTC().Format(time.RFC3339)
+		state = "open until " + e.Until.UTC().Format(toMilliseconds)
 	}
 	return fmt.Sprintf("polite: circuit breaker of %s is %s; not sent", e.Host, state) + again(e.Attempts, e.Err)
 }
+
+// toMilliseconds is how errors write instants: RFC 3339, with a fraction where
+// there is one.
+const toMilliseconds = "2006-01-02T15:04:05.999Z07:00"
 
 // Unwrap returns the error of the last attempt, if any.
 func (e *CircuitOpenError) Unwrap() error { return e.Err }
@@ -73,7 +77,7 @@ type WaitError struct {
 func (e *WaitError) Error() string {
 	until := ""
 	if !e.Until.IsZero() {
-		until = " until " + e.Until.UTC().Format(time.RFC3339)
+		until = " until " + e.Until.UTC().Format(toMilliseconds)
 	}
 	return fmt.Sprintf("polite: %s: %s%s would pass %s; not sent", e.Host, e.Reason, until, e.Bound) + again(e.Attempts, e.Err)
 }

@@ -200,6 +200,8 @@ func TestErrorsReadAlone(t *testing.T) {
 			Host: "https://api.test", Attempts: 2, Err: errLost},
 		"polite: https://api.test: quota exhausted until 2026-03-01T12:00:00Z would pass MaxWait; not sent": &polite.WaitError{
 			Host: "https://api.test", Reason: polite.ReasonQuota, Until: until, Bound: "MaxWait"},
+		"polite: https://api.test: the client's own rate limit until 2026-03-01T12:00:00.25Z would pass deadline; not sent again after 3 attempts: connection lost": &polite.WaitError{
+			Host: "https://api.test", Reason: polite.ReasonRate, Until: until.Add(250 * time.Millisecond), Bound: "deadline", Attempts: 3, Err: errLost},
 		"polite: https://api.test: others wait before it would pass MaxWaiting; not sent": &polite.WaitError{
 			Host: "https://api.test", Reason: polite.ReasonQueue, Bound: "MaxWaiting"},
 		"polite: https://api.test: 1 attempt (a repetition cannot help; nothing was sent): connection lost": &polite.RetryError{

@@ -259,9 +259,9 @@ func (c *call) bounded(until time.Time, reason Reason, since time.Time, most tim
 	bound := ""
 	deadline, has := c.ctx.Deadline()
 	switch {
-	case has && until.After(deadline):
+	case has && !until.Before(deadline): // what is sent at the deadline has no time to be answered
 		bound = boundDeadline
-	case !c.deadline.IsZero() && until.After(c.deadline):
+	case !c.deadline.IsZero() && !until.Before(c.deadline):
 		bound = boundElapsed
 	case most >= 0 && until.Sub(since) > most && until.After(since):
 		bound = boundMaxWait
