@@ -113,6 +113,17 @@ func TestSkewedClockShiftsEveryAbsoluteInstantAlike(t *testing.T) {
 	})
 }
 
+func TestDateFromAClockThatIsBehindIsUnderstoodByTheServerItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := SkewedClock(-time.Hour)
+		config.Limit.N = 1
+		s := Must(t, config)
+		statuses(t, s, "/v1/cafes", 3)
+		assert.Equal(t, epoch.Add(time.Minute), s.Arrivals()[1].Until.UTC())
+		assert.Equal(t, 1, s.Scorecard().All.Early)
+	})
+}
+
 func TestSilentServerGivesNoHint(t *testing.T) {
 	s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}, Silent: true})
 	get(t, s, "/v1/cafes")

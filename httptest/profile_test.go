@@ -42,6 +42,22 @@ func TestPromoAziCountsTwoWindowsAtOnce(t *testing.T) {
 	})
 }
 
+func TestRefusalIsThatOfThePolicyWhichRefusesForLongest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, order := range [][]Policy{
+			{{Name: "minute", Limit: Limit{N: 1, Per: time.Minute}}, {Name: "hour", Limit: Limit{N: 1, Per: time.Hour}}},
+			{{Name: "hour", Limit: Limit{N: 1, Per: time.Hour}}, {Name: "minute", Limit: Limit{N: 1, Per: time.Minute}}},
+		} {
+			s := Must(t, Config{Policies: order})
+			get(t, s, "/v1/cafes")
+			resp, _ := get(t, s, "/v1/cafes")
+			assert.Equal(t, "3600", resp.Header.Get("Retry-After"))
+			assert.Equal(t, itoa(int(epoch.Unix())+3600), resp.Header.Get("Aroma-RateLimit-Reinici"))
+			assert.Equal(t, "hour", s.Arrivals()[1].Policy)
+		}
+	})
+}
+
 func TestSmartBillAnswers403ForTenMinutes(t *testing.T) {
 	for _, tc := range []struct {
 		extending bool

@@ -68,7 +68,7 @@ func TestEveryAlgorithmAgreesWithItsReference(t *testing.T) {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			for seed := range uint64(30) {
 				rnd := rand.New(rand.NewPCG(seed, uint64(algorithm)))
-				l := Limit{Algorithm: algorithm, N: 1 + rnd.IntN(9), Per: time.Duration(1+rnd.IntN(20)) * 777 * time.Millisecond, Capacity: 1 + rnd.IntN(12)}
+				l := Limit{Algorithm: algorithm, N: 1 + rnd.IntN(9), Per: time.Second + time.Duration(rnd.Int64N(int64(20*time.Second))), Capacity: 1 + rnd.IntN(12)}
 				compareWithReference(t, l, rnd, fmt.Sprintf("seed %d, %s", seed, l))
 			}
 		})
@@ -192,6 +192,20 @@ func TestMemoryForgetsIdleKeysAndBoundsTheRest(t *testing.T) {
 		take("later"+itoa(i), time.Hour)
 	}
 	require.LessOrEqual(t, store.Len(), 60, "the windows of the first keys are long over")
+}
+
+func TestMemoryCountsOnWhenAClockReadingComesLate(t *testing.T) {
+	store := NewMemory(0)
+	l, err := Limit{Algorithm: TokenBucket, N: 1, Per: time.Second, Capacity: 3}.resolved()
+	require.NoError(t, err)
+	admitted := func(at time.Duration) bool {
+		rulings, err := store.Take(t.Context(), epoch.Add(at), []Charge{{Key: "k", Limit: l, Cost: 3}})
+		require.NoError(t, err)
+		return rulings[0].Admitted
+	}
+	require.True(t, admitted(10*time.Second))
+	require.False(t, admitted(5*time.Second))
+	require.False(t, admitted(10*time.Second), "five seconds must not pass twice")
 }
 
 func TestMemoryCountsAllChargesOrNone(t *testing.T) {

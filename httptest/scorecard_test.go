@@ -33,6 +33,18 @@ func TestEarlyCountsWhatWasSentAfterTheClientWasTold(t *testing.T) {
 	})
 }
 
+func TestWhatWasUnderWayWhenTheRefusalArrivedIsNotEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}, Latency: 20 * time.Millisecond})
+		get(t, s, "/v1/cafes")
+		go get(t, s, "/v1/cafes") // its refusal arrives after 20 ms
+		time.Sleep(15 * time.Millisecond)
+		get(t, s, "/v1/cafes") // reaches the server after 25 ms
+		assert.Equal(t, 2, s.Refusals())
+		assert.Zero(t, s.Scorecard().All.Early)
+	})
+}
+
 func TestHotLoopWithoutLatencyIsEarlyEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}})
