@@ -29,10 +29,14 @@ type Alert struct {
 
 // String is one line for a log.
 func (a Alert) String() string {
+	text := fmt.Sprintf("%s is refused by %s", a.Key, a.Policy)
 	if a.Kind == AlertStoreDown {
-		return fmt.Sprintf("rate-limit store is down: %v (%d more like it)", a.Err, a.Silent)
+		text = fmt.Sprintf("rate-limit store is down: %v", a.Err)
 	}
-	return fmt.Sprintf("%s is refused by %s (%d more like it)", a.Key, a.Policy, a.Silent)
+	if a.Silent > 0 {
+		text += fmt.Sprintf(" (and %d times more since the last message)", a.Silent)
+	}
+	return text
 }
 
 // maxAlertKeys bounds the memory of cool-downs. When it is full, those that have passed are dropped;

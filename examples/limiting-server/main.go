@@ -94,11 +94,11 @@ func printCurl(w io.Writer, set *settings, addr *net.TCPAddr) {
 	if n, ok := set.admitted(); ok {
 		parallel := ""
 		if set.queues() {
-			parallel = "-Z --parallel-immediate --parallel-max 300 "
+			parallel = "--no-progress-meter -Z --parallel-immediate --parallel-max 300 "
 		}
 		fmt.Fprintf(w, "# one request too many: %d are admitted, and the next is refused\n"+
 			"curl -s %s-o /dev/null -w '%%{http_code}\\n' '%s?[1-%d]' | sort | uniq -c\n\n", n, parallel, item, n+1)
-		fmt.Fprintf(w, "# how long to wait now\ncurl -si '%s' | grep -iE '^HTTP|^retry-after|ratelimit'\n\n", item)
+		fmt.Fprintf(w, "# how long to wait now\ncurl -si '%s' | grep -iE '^(HTTP|retry-after|(aroma-|x-)?ratelimit)'\n\n", item)
 	} else {
 		fmt.Fprintf(w, "# no request is refused in a row of %d\n\n", set.tried())
 	}
