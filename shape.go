@@ -1,0 +1,129 @@
+package polite
+
+import (
+	"math"
+	"time"
+)
+
+// shape is how a quota comes back.
+type shape int
+
+const (
+	unknownShape shape = iota
+	windowShape        // all at once, at the reset
+	bucketShape        // all the time; the reset is when it would be full
+	slidingShape       // as old requests leave the window; the reset brings nothing
+)
+
+// slide moves a sliding window on: what the last one used comes back over the
+// next one, which is taken as 5 % slower than it should be.
+func (l *ledger) slide(now time.Time, total int64) {
+	used := float64(total-l.began) * l.price
+	l.low = min(l.limit, l.low+l.refill*l.reset.Sub(l.read).Seconds())
+	l.read = l.reset
+	if now.Sub(l.reset) >= l.window { // a whole window went by unused
+		used, l.low = 0, l.limit
+		l.read = now
+	}
+	l.before, l.began = used, total
+	l.refill = slidingShare * used / l.window.Seconds()
+	l.reset = l.reset.Add(l.window * (1 + now.Sub(l.reset)/l.window))
+}
+
+const slidingShare = 0.95
+
+// judge draws the conclusion about the shape from the first answer after a
+// reset. All of the limit back means a window. Little back, with the next
+// reset far away and just as much missing as our own requests of the window
+// before explain, means that it slides.
+func (l *ledger) judge(q *Quota, a answer) {
+	if q.Reset.IsZero() || l.limit <= 0 {
+		return
+	}
+	if length := q.Reset.Sub(l.opened); length >= time.Millisecond && (l.window == 0 || length < l.window) {
+		l.window = length
+	}
+	since := float64(a.units-l.began) * l.price
+	used := l.limit - float64(q.Remaining)
+	if used <= since+a.aside*l.price && l.before > l.limit/2 {
+		l.shape = windowShape
+	}
+	if used <= max(2*since, l.limit/2) {
+		return
+	}
+	elapsed := a.read.Sub(l.opened)
+	if l.window == 0 || q.Reset.Sub(a.read) < l.window/2 || elapsed >= l.window {
+		return // the next reset is near: waiting for it is as good
+	}
+	explained := l.before*(1-elapsed.Seconds()/l.window.Seconds()) + since
+	if math.Abs(used-explained) <= 2+l.limit/50 {
+		l.shape = slidingShape
+		l.refill = slidingShare * l.before / l.window.Seconds()
+		l.reset = q.Reset
+	}
+}
+
+// learn draws conclusions from two answers of one window: what one of our
+// requests uses up, and whether the quota comes back by itself.
+func (l *ledger) learn(q *Quota, a answer) {
+	left := float64(q.Remaining)
+	l.wary = math.Inf(1)
+	l.learnPrice(left, a)
+	if l.shape == slidingShape {
+		if a.refused {
+			l.refill *= 0.9
+		}
+		return
+	}
+	switch {
+	case a.refused:
+		l.refill /= 2
+		return
+	case l.shape == bucketShape:
+	case left > l.low && l.reset.Sub(a.read) > settle:
+		l.shape = bucketShape // more than before, and the reset is still to come
+	case l.opened.IsZero() && left < l.base.left && l.base.reset > 0 && q.Reset.Sub(a.read) > l.base.reset+settle:
+		l.shape = bucketShape // the more is missing, the later the reset, and none has passed that could explain it
+	default:
+		return
+	}
+	l.refill = max(l.refill, l.refillSeen(q, a))
+}
+
+// refillSeen is the least rate that explains the difference of the base and
+// this answer, given that both were rounded down to whole units and their
+// resets up to whole seconds.
+func (l *ledger) refillSeen(q *Quota, a answer) float64 {
+	left := float64(q.Remaining)
+	rate := 0.0
+	if !q.Reset.IsZero() && left < l.base.left {
+		later := (q.Reset.Sub(a.read) - l.base.reset + settle).Seconds()
+		rate = (l.base.left - left - 1) / max(later, 1)
+	}
+	if l.price == 1 {
+		counted := float64(a.units-l.base.units) - a.aside
+		rate = max(rate, (left-l.base.left+counted-1)/a.read.Sub(l.base.sent).Seconds())
+	}
+	return rate
+}
+
+// beWary bounds what is under way until a second answer tells what a request
+// uses up: the first one may have used all that is missing.
+func (l *ledger) beWary(left float64) {
+	l.wary = math.Inf(1)
+	if l.limit > 0 {
+		l.wary = max(1, left/max(1, min(l.limit-left, l.limit/4)))
+	}
+}
+
+// learnPrice measures what one of our units uses up of the quota, rounded
+// down: a server that counts costs takes several, and so do strangers who
+// spend the same quota.
+func (l *ledger) learnPrice(left float64, a answer) {
+	ours := float64(a.units-l.base.units) + (l.base.aside-a.aside)/2
+	if ours < max(1, 2*l.base.aside, 2*a.aside) {
+		return
+	}
+	fall := l.base.left - left + l.refill*a.read.Sub(l.base.read).Seconds()
+	l.price = max(1, min(math.Floor(fall/ours+0.3), l.limit/2, l.base.left/2))
+}
