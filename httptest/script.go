@@ -11,6 +11,7 @@ import (
 // Build one with [Respond], [Fail] or [Pass] and refine it with its methods, which return a copy.
 type Reply struct {
 	// Status is answered before the limiter is asked; 0 = the request goes on to the limiter and its endpoint.
+	// What is no final status (below 200 or above 599) is answered as 500.
 	Status int
 	// Header is sent with it. Only Date, the trace id and the CORS headers are added, no quota.
 	Header http.Header
@@ -151,5 +152,9 @@ func (r *Reply) answer() answer {
 	if h == nil {
 		h = http.Header{}
 	}
-	return answer{status: r.Status, header: h, body: r.Body, delay: r.Delay, fault: r.Fault}
+	status := r.Status
+	if status != 0 && (status < 200 || status > 599) {
+		status = http.StatusInternalServerError
+	}
+	return answer{status: status, header: h, body: r.Body, delay: r.Delay, fault: r.Fault}
 }

@@ -239,6 +239,12 @@ func TestScriptsMatchMayAskTheServer(t *testing.T) {
 	assert.Equal(t, []int{200, 503, 200}, statuses(t, s, "/v1/cafes", 3))
 }
 
+func TestScriptedStatusThatIsNoFinalOneIsA500(t *testing.T) {
+	s := Must(t, Config{})
+	s.Script(Respond(42), Respond(100), Respond(1000), Respond(-1))
+	assert.Equal(t, []int{500, 500, 500, 500}, statuses(t, s, "/v1/cafes", 4))
+}
+
 func TestScriptedReplyGoesToOneRequestOnly(t *testing.T) {
 	s := Must(t, Config{Limit: Limit{N: -1}})
 	s.Script(Respond(503).Times(5))

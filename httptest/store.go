@@ -111,13 +111,16 @@ func (m *Memory) Take(_ context.Context, now time.Time, charges []Charge) ([]Rul
 	m.last = now
 
 	all := true
+	var few [4]meter
+	meters := few[:0]
 	for i, c := range charges {
-		rulings[i].Wait = m.meterLocked(c).wait(now, chargeable(c))
+		meters = append(meters, m.meterLocked(c))
+		rulings[i].Wait = meters[i].wait(now, chargeable(c))
 		rulings[i].Admitted = rulings[i].Wait == 0
 		all = all && rulings[i].Admitted
 	}
 	for i, c := range charges {
-		meter := m.meterLocked(c)
+		meter := meters[i]
 		if all && !c.Peek {
 			rulings[i].Hold = meter.take(now, chargeable(c))
 		}

@@ -113,6 +113,9 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: a.header, Request: req, ContentLength: int64(len(body)), Body: http.NoBody,
 	}
+	if req.Method == http.MethodHead && bodyAllowed(a.status) {
+		resp.ContentLength = int64(len(a.body)) // what a GET would bring
+	}
 	if len(body) == 0 {
 		return resp
 	}
