@@ -163,6 +163,7 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 	l := c.lane
 	ahead := l.queue.before(c)
 	r := ruling{first: ahead == 0}
+	l.admitPaced(&r, now, ahead)
 	at, reason := h.gate.admit(now, h.last, h.flying)
 	r.add(now, at, reason)
 	at, reason = l.gate.admit(now, l.last, l.flight.n)
@@ -263,6 +264,7 @@ func (h *hostState) settle(c *call, r report, s *signals) {
 	defer h.mu.Unlock()
 	h.flying--
 	c.lane.arrive(c, r, s)
+	h.learnLocked(c, &r)
 	h.recordLocked(c, r.verdict.Outcome)
 	switch {
 	case !r.until.IsZero() && r.verdict.Outcome == Throttled:

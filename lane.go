@@ -14,6 +14,7 @@ type lane struct {
 	flight  callList  // who has no answer yet, in the order of sending
 	total   int64     // units sent since the beginning
 	last    time.Time // when the last request left
+	pace    *pace     // learned from refusals; nil until an answer, and without Adaptive
 }
 
 // admit asks what is known of the quota.

@@ -29,7 +29,27 @@ type LimitOptions struct {
 	// fails at once with a *WaitError.
 	MaxWait time.Duration
 
-	// Disable switches Rates and MaxInFlight off.
+	// Adaptive learns, per host and quota, the rate that a server bears which
+	// refuses without saying for how long (no Retry-After or its kin) and
+	// announces no quota. Nothing is slowed before the first such refusal: a
+	// Throttled attempt, or a 503. Then all goroutines together keep to the
+	// learned rate, evenly spaced (ReasonRate). A refusal lowers it to 70 % of
+	// what the server has admitted, or to 90 % where it only confirms the
+	// limit; from there it grows along a cubic, in 2 to 7 s back to the refused
+	// rate and then beyond it, more slowly where the limit is a few requests
+	// per second or less. It is never above twice the measured rate, nor above
+	// Rates. After ten minutes without a refusal it is forgotten.
+	//
+	// A refusal closes the gate for two requests' time at the learned rate
+	// instead of the backoff; the second, third and fourth in a row for 8, 32
+	// and for the backoff, and never longer than the backoff. Where a limit
+	// counts over minutes rather than seconds, Rates serve better.
+	//
+	// The control is that of RFC 9438 (CUBIC) with the constants of the AWS
+	// SDKs' adaptive retry mode.
+	Adaptive bool
+
+	// Disable switches Rates, MaxInFlight and Adaptive off.
 	Disable bool
 }
 
@@ -37,7 +57,7 @@ func (o *LimitOptions) withDefaults() {
 	o.MaxWaiting = or(o.MaxWaiting, 10_000)
 	o.MaxWait = or(o.MaxWait, 2*time.Minute)
 	if o.Disable {
-		o.Rates, o.MaxInFlight = nil, 0
+		o.Rates, o.MaxInFlight, o.Adaptive = nil, 0, false
 	}
 }
 
