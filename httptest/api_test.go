@@ -44,12 +44,12 @@ func TestCallerIsKnownByTheFirstKeyInOrderOfPreference(t *testing.T) {
 		{"more proxies than entries", requestFrom("192.0.2.9:1", "X-Forwarded-For", "203.0.113.1"), 2, "ip:192.0.2.9", TierAnonymous},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := identify(tc.request, tc.proxies)
+			c := identify(tc.request, peerOf(tc.request), tc.proxies)
 			assert.Equal(t, tc.key, c.key())
 			assert.Equal(t, tc.tier, c.tier)
 		})
 	}
-	secret := identify(requestFrom("192.0.2.9:1", "Authorization", "Bearer eyJhbGciOi"), 0)
+	secret := identify(requestFrom("", "Authorization", "Bearer eyJhbGciOi"), "192.0.2.9", 0)
 	assert.NotContains(t, secret.key(), "eyJ", "a real token never shows")
 }
 

@@ -45,9 +45,10 @@ func (c caller) key() string {
 
 var roles = map[string]Tier{"client": TierClient, "soci": TierPartner, "empleat": TierInternal, "administrador": TierInternal}
 
-// identify reads the caller from the request. proxies is the number of trusted proxies in front of the server.
-func identify(r *http.Request, proxies int) caller {
-	c := caller{tier: TierAnonymous, ip: clientIP(r, proxies)}
+// identify reads the caller from the request. peer is the address at the other end of the connection, and proxies
+// the number of trusted proxies in front of the server.
+func identify(r *http.Request, peer string, proxies int) caller {
+	c := caller{tier: TierAnonymous, ip: clientIP(r, peer, proxies)}
 	if token, ok := bearer(r); ok {
 		c.tier = TierClient
 		role, rest, named := strings.Cut(token, ":")
@@ -78,19 +79,26 @@ func bearer(r *http.Request) (string, bool) {
 func fingerprint(secret string) string { return fmt.Sprintf("#%08x", uint32(digest(secret))) }
 
 // clientIP is the address that the outermost trusted proxy saw: the entry so many from the right of
-// X-Forwarded-For. What stands left of it can be forged. Without enough entries the connection's own address counts.
-func clientIP(r *http.Request, proxies int) string {
+// X-Forwarded-For. What stands left of it can be forged. Without enough entries the peer's own address counts.
+func clientIP(r *http.Request, peer string, proxies int) string {
+	if proxies == 0 {
+		return peer
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	if len(hops) < proxies {
+		return peer
+	}
+	if hop := strings.TrimSpace(hops[len(hops)-proxies]); hop != "" {
+		return groupIP(hop)
+	}
+	return peer
+}
+
+// peerOf is the address at the other end of a real connection.
+func peerOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
-	}
-	if proxies > 0 {
-		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-		if len(hops) >= proxies {
-			if hop := strings.TrimSpace(hops[len(hops)-proxies]); hop != "" {
-				host = hop
-			}
-		}
 	}
 	return groupIP(host)
 }

@@ -115,7 +115,7 @@ type answer struct {
 
 // ServeHTTP answers over a real connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := s.arrive(r, s.clock.Add(1))
+	x := s.arrive(r, peerOf(r), s.clock.Add(1))
 	if x.refused() {
 		abort(w)
 	}
@@ -127,8 +127,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // arrive looks at the request's head and at what is planned for it: script, chance or outage.
-func (s *Server) arrive(r *http.Request, sent uint64) *exchange {
-	x := &exchange{request: r, sent: sent, now: time.Now(), caller: identify(r, s.config.TrustedProxies), class: ClassOf(r)}
+func (s *Server) arrive(r *http.Request, peer string, sent uint64) *exchange {
+	x := &exchange{request: r, sent: sent, now: time.Now(), caller: identify(r, peer, s.config.TrustedProxies), class: ClassOf(r)}
 	x.client = x.caller.key()
 	queue := s.look(x)
 	x.plan = s.nextReply(r, queue)

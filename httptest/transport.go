@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -24,12 +23,12 @@ func (s *Server) Transport() http.RoundTripper { return s.TransportFrom("192.0.2
 
 // TransportFrom is Transport for a client at another IP address.
 func (s *Server) TransportFrom(address string) http.RoundTripper {
-	return &memoryTransport{s, net.JoinHostPort(address, "40000")}
+	return &memoryTransport{s, groupIP(address)}
 }
 
 type memoryTransport struct {
 	server *Server
-	remote string // the client's address and port
+	peer   string // the client's address
 }
 
 func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -43,13 +42,17 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return nil, errors.New("httptest: no Host in request URL")
 	}
+	if req.Method == "" { // net/http sends a GET then
+		req = req.Clone(ctx)
+		req.Method = http.MethodGet
+	}
 	s := t.server
 	sent := s.clock.Add(1)
 	half := s.config.Latency / 2
 	if err := pause(ctx, half); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	x := s.arrive(t.incoming(req), sent)
+	x := s.arrive(req, t.peer, sent)
 	a := answer{fault: Refuse}
 	if !x.refused() {
 		if err := x.receive(); err != nil {
@@ -83,23 +86,6 @@ func (x *exchange) receive() error {
 		return fmt.Errorf("httptest: ContentLength=%d with Body length %d", announced, len(x.body))
 	}
 	return nil
-}
-
-// incoming is the request as a server sees it. Nothing of the caller's request is changed.
-func (t *memoryTransport) incoming(req *http.Request) *http.Request {
-	in := new(http.Request)
-	*in = *req
-	in.RemoteAddr = t.remote
-	if in.Host == "" {
-		in.Host = req.URL.Host
-	}
-	if in.Method == "" {
-		in.Method = http.MethodGet
-	}
-	if in.Body == nil {
-		in.Body = http.NoBody
-	}
-	return in
 }
 
 // response turns the answer into what a client receives.
