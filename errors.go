@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // CircuitOpenError says that nothing (or nothing more) was sent because the
@@ -224,13 +225,13 @@ func (e *ResponseError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "polite: %s %s: %d %s", e.Method, e.URL, e.StatusCode, http.StatusText(e.StatusCode))
 	if e.Code != "" {
-		fmt.Fprintf(&b, ": %s", e.Code)
+		fmt.Fprintf(&b, ": %s", brief(e.Code))
 	}
 	if e.Message != "" {
-		fmt.Fprintf(&b, ": %s", e.Message)
+		fmt.Fprintf(&b, ": %s", brief(e.Message))
 	}
 	if e.TraceID != "" {
-		fmt.Fprintf(&b, " (trace %s)", e.TraceID)
+		fmt.Fprintf(&b, " (trace %s)", brief(e.TraceID))
 	}
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "; the server asked to wait %s", e.RetryAfter)
@@ -243,6 +244,20 @@ func (e *ResponseError) Error() string {
 		fmt.Fprintf(&b, "; %s", e.Reason)
 	}
 	return b.String()
+}
+
+// brief is a text of the server as part of one line of ours.
+func brief(s string) string {
+	const most = 300
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // Unwrap returns the local reason, if any.
@@ -264,7 +279,7 @@ func CheckResponse(resp *http.Response) error {
 		e.URL = redacted(req.URL)
 	}
 	if a := attemptOf(resp); a != nil {
-		e.Attempts, e.Reason, e.RetryAfter, e.Cause = a.call.attempts, a.stop, a.asked, a.cause
+		e.Attempts, e.Reason, e.RetryAfter, e.Cause = a.call.attempts, or(a.stop, ReasonFinal), a.asked, a.cause
 	}
 	e.TraceID = resp.Header.Get("Aroma-Traca-Id")
 	e.readBody(PeekBody(resp, maxErrorBody))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -80,6 +81,28 @@ func TestCheckResponseReadsAtMostItsBound(t *testing.T) {
 	e := responseError(t, resp)
 	assert.Empty(t, e.Message)
 	assert.Equal(t, body, readBody(t, resp))
+}
+
+// What a server says about itself does not break our line, nor fill it.
+func TestResponseErrorIsOneShortLine(t *testing.T) {
+	resp := answered(request(t, http.MethodGet, aCoffee, ""), 500, `{"message":"first\nsecond\u001b[31m`+strings.Repeat("ç", 5000)+`"}`)
+	e := responseError(t, resp)
+	assert.Contains(t, e.Message, "\n")
+	assert.NotContains(t, e.Error(), "\n")
+	assert.NotContains(t, e.Error(), "\x1b")
+	assert.Contains(t, e.Error(), "first second")
+	assert.Less(t, len(e.Error()), 400)
+	assert.True(t, utf8.ValidString(e.Error()))
+}
+
+// A status that no repetition can help is final, and says so.
+func TestFinalStatusHasItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, status := range []int{304, 400, 404, 422, 500} {
+			resp, _ := do(t, polite.New(steadily(serving(t, politetest.Respond(status)).Transport())), request(t, http.MethodGet, aCoffee, ""))
+			assert.Equal(t, polite.ReasonFinal, responseError(t, resp).Reason)
+		}
+	})
 }
 
 // C043: where no response is returned, no body stays open.

@@ -211,7 +211,7 @@ func TestCancelledWaitsLeaveNothingBehind(t *testing.T) {
 		o := steadily(s.Transport())
 		o.Retry.MaxWait, o.Retry.MaxElapsed, o.Limit.MaxWait = -1, -1, -1
 		c := polite.New(o)
-		crowd(100, 10_000, func(int) {
+		crowd(100, 3_000, func(int) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			time.AfterFunc(time.Millisecond, cancel)

@@ -89,7 +89,7 @@ func TestSameBytesOnEveryWire(t *testing.T) {
 					}
 				}))
 				c := polite.New(atOnceAfter(base))
-				crowd(8, 16, func(i int) {
+				crowd(8, 8, func(i int) {
 					body := io.Reader(strings.NewReader(payload))
 					if i%2 == 1 {
 						body = io.MultiReader(body) // without GetBody
