@@ -307,7 +307,7 @@ func (a *attempt) timeoutOr(err error) error {
 // reads it at once.
 func (a *attempt) receive(req *http.Request) {
 	resp := a.resp
-	if resp.Request == nil {
+	if attemptOf(resp) == nil { // a base that answers for another request
 		resp.Request = req
 	}
 	a.body = resp.Body

@@ -108,6 +108,45 @@ func TestAttemptsSurvivesWhatIsDoneToTheResponse(t *testing.T) {
 	})
 }
 
+// A base that loses the request on the way (a recording, a cache) does not lose
+// the count.
+func TestAttemptsSurvivesABaseThatAnswersForAnotherRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			sent++
+			other := request(t, http.MethodGet, "http://recorded.test/", "")
+			if sent == 2 {
+				other = nil
+			}
+			return answered(other, []int{503, 503, 404}[sent-1], ""), nil
+		})
+		resp, _ := do(t, polite.New(steadily(base)), request(t, http.MethodGet, aCoffee, ""))
+		assert.Equal(t, 3, polite.Attempts(resp))
+		assert.Equal(t, 3, responseError(t, resp).Attempts)
+	})
+}
+
+// The end of http.Client's own timer is the caller's, not the server's.
+func TestClientTimeoutIsNeutral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(t, politetest.Fail(politetest.StallHeaders).Times(2))
+		o := steadily(s.Transport())
+		o.Breaker.Failures = 1
+		c := polite.New(o)
+		c.HTTPClient().Timeout = time.Second
+		for range 2 {
+			start := time.Now()
+			_, err := c.Get(t.Context(), aCoffee)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, time.Second, time.Since(start))
+			synctest.Wait()
+		}
+		assert.Equal(t, polite.BreakerClosed, statsOf(t, c.Transport()).Breaker)
+		assert.Zero(t, statsOf(t, c.Transport()).InFlight)
+	})
+}
+
 // The context of resp.Request ends with the caller's, not with the body.
 func TestContextOfTheResponseOutlivesItsBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
