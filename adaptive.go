@@ -47,9 +47,13 @@ const (
 	forgetPace  = 10 * time.Minute
 )
 
-// closings are how many units' time nobody sends after the first, second and
-// third refusal in a row. From the fourth on the backoff decides.
-var closings = [...]float64{2, 8, 32}
+// closings are how long nobody sends after the first, second and third refusal
+// in a row: so many units' time, and at least so long. The third outlasts what
+// is left of a window of a second. From the fourth on the backoff decides.
+var closings = [...]struct {
+	units float64
+	least time.Duration
+}{{2, 0}, {8, 0}, {32, time.Second}}
 
 // learnLocked enters the end of an attempt into the lane's pace. After a
 // refusal without a hint it shortens the closing of the gate from the backoff
@@ -196,7 +200,9 @@ func (p *pace) refuse(total int64, now, sent, latest time.Time) time.Time {
 	p.cut = now
 	until := latest
 	if p.row <= len(closings) {
-		if at := now.Add(clampDuration(closings[p.row-1] / p.from * 1e9)); at.Before(latest) {
+		closed := closings[p.row-1]
+		at := now.Add(max(closed.least, clampDuration(closed.units/p.from*1e9)))
+		if at.Before(latest) {
 			until = at
 		}
 	}

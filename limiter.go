@@ -41,9 +41,10 @@ type LimitOptions struct {
 	// Rates. After ten minutes without a refusal it is forgotten.
 	//
 	// A refusal closes the gate for two requests' time at the learned rate
-	// instead of the backoff; the second, third and fourth in a row for 8, 32
-	// and for the backoff, and never longer than the backoff. Where a limit
-	// counts over minutes rather than seconds, Rates serve better.
+	// instead of the backoff; the second in a row for 8, the third for 32 but at
+	// least a second, and from the fourth on the backoff decides. None closes it
+	// for longer than the backoff. Where a limit counts over minutes rather
+	// than seconds, Rates serve better.
 	//
 	// The control is that of RFC 9438 (CUBIC) with the constants of the AWS
 	// SDKs' adaptive retry mode.
