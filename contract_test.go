@@ -296,7 +296,7 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 		refused(start.Add(5 * time.Second))
 		time.Sleep(5*time.Second - 1)
 		refused(start.Add(5 * time.Second))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		do(t, c, request(t, http.MethodGet, aCoffee, "")) // the probe fails
 		refused(start.Add(10 * time.Second))
 		time.Sleep(5 * time.Second)
