@@ -1,8 +1,10 @@
 package polite
 
 import (
+	"cmp"
 	"iter"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,22 +92,23 @@ type hostState struct {
 	opts         *Options
 	older, newer *hostState // guarded by hostTable.mu
 
-	mu      sync.Mutex
-	lane    lane             // the requests with the empty quota key
-	lanes   map[string]*lane // the others, at most maxLanes
-	gate    gate             // closed by failures that affect everybody
-	meters  []meter          // the client's own rates
-	last    time.Time        // when the last request left
-	flying  int              // requests without an answer
-	slots   int              // requests in flight, bodies included
-	waiting int              // calls in line
-	began   uint64           // calls begun, which gives them their order
-	budget  budget
-	breaker *breaker // nil until the first failure
+	mu        sync.Mutex
+	lane      lane              // the requests with the empty quota key whose bucket has no lane of its own
+	lanes     map[laneKey]*lane // the others, at most maxLanes
+	endpoints endpoints         // nil until a second bucket is met
+	gate      gate              // closed by failures that affect everybody
+	meters    []meter           // the client's own rates
+	last      time.Time         // when the last request left
+	flying    int               // requests without an answer
+	slots     int               // requests in flight, bodies included
+	waiting   int               // calls in line
+	began     uint64            // calls begun, which gives them their order
+	budget    budget
+	breaker   *breaker // nil until the first failure
 }
 
-// maxLanes bounds the quota keys that one host tells apart; calls with further
-// keys share the lane of the empty key.
+// maxLanes bounds the quota keys and buckets that one host tells apart; calls
+// of further ones share the host's own lane.
 const maxLanes = 64
 
 func newHostState(key hostKey, o *Options) *hostState {
@@ -140,8 +143,9 @@ func (h *hostState) admit(c *call, now time.Time) ruling {
 	defer h.mu.Unlock()
 	if c.lane == nil {
 		h.began++
-		c.order, c.lane = h.began, h.laneLocked(c.set.QuotaKey)
+		c.order = h.began
 	}
+	h.followLocked(c)
 	r := h.ruleLocked(c, now)
 	switch {
 	case r.refused != nil:
@@ -220,11 +224,7 @@ func (h *hostState) leaveLocked(c *call) {
 	}
 	c.queued = false
 	h.waiting--
-	first := c.lane.queue.first == c
-	c.lane.queue.remove(c)
-	if first {
-		c.lane.queue.wakeFirst()
-	}
+	c.lane.unqueue(c)
 }
 
 // leave takes a call that waits no longer out of line.
@@ -263,11 +263,12 @@ func (h *hostState) settle(c *call, r report, s *signals) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.flying--
+	h.sortLocked(c, &r, s)
 	c.lane.arrive(c, r, s)
 	h.learnLocked(c, &r)
 	h.recordLocked(c, r.verdict.Outcome)
 	switch {
-	case !r.until.IsZero() && r.verdict.Outcome == Throttled:
+	case !r.until.IsZero() && r.verdict.Outcome == Throttled && !h.stopsAllLocked(c, s):
 		c.lane.gate.close(r.now, r.until, r.latest, r.asked)
 	case !r.until.IsZero():
 		h.gate.close(r.now, r.until, r.latest, r.asked)
@@ -351,24 +352,6 @@ func (h *hostState) breakerChanged(now time.Time) (e BreakerEvent, ok bool) {
 	return e, ok
 }
 
-func (h *hostState) laneLocked(key string) *lane {
-	if key == "" {
-		return &h.lane
-	}
-	if l := h.lanes[key]; l != nil {
-		return l
-	}
-	if len(h.lanes) >= maxLanes {
-		return &h.lane
-	}
-	if h.lanes == nil {
-		h.lanes = make(map[string]*lane)
-	}
-	l := new(lane)
-	h.lanes[key] = l
-	return l
-}
-
 func (h *hostState) eachLaneLocked(f func(*lane)) {
 	f(&h.lane)
 	for _, l := range h.lanes {
@@ -382,7 +365,7 @@ type HostStats struct {
 	Waiting  int          // calls that wait for admission
 	Breaker  BreakerState // BreakerClosed where there is none
 	ClosedTo time.Time    // end of the wait that the server asked everybody for; zero or past: open
-	Quotas   []Quota      // what was last understood of the quota with the empty key
+	Quotas   []Quota      // what was last understood of the quotas of requests without a quota key, by policy and limit
 }
 
 func (h *hostState) stats() HostStats {
@@ -392,9 +375,15 @@ func (h *hostState) stats() HostStats {
 	if h.breaker != nil {
 		s.Breaker = h.breaker.state()
 	}
-	for i := range h.lane.ledgers {
-		s.Quotas = append(s.Quotas, h.lane.ledgers[i].quota())
+	s.Quotas = h.lane.quotas(nil)
+	for key, l := range h.lanes {
+		if key.learned() {
+			s.Quotas = l.quotas(s.Quotas)
+		}
 	}
+	slices.SortFunc(s.Quotas, func(a, b Quota) int {
+		return cmp.Or(strings.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit))
+	})
 	return s
 }
 

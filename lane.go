@@ -5,16 +5,18 @@ import "time"
 // lane is one quota's road: who waits, who is under way, and what is known of
 // the quota. It is guarded by the host's mutex.
 type lane struct {
-	gate    gate
-	ledgers []ledger  // one per policy, at most maxQuotas
-	met     bool      // an answer has arrived
-	low     bool      // a limit lower than expected has been reported
-	probe   *call     // the request that goes ahead while nothing is known
-	queue   callList  // who waits, in the order in which the calls began
-	flight  callList  // who has no answer yet, in the order of sending
-	total   int64     // units sent since the beginning
-	last    time.Time // when the last request left
-	pace    *pace     // learned from refusals; nil until an answer, and without Adaptive
+	gate     gate
+	ledgers  []ledger  // one per policy, at most maxQuotas
+	met      bool      // an answer has arrived
+	low      bool      // a limit lower than expected has been reported
+	bucket   string    // of the host's own lane: what the server calls it
+	endpoint endpoint  // whose answer told the limit last
+	probe    *call     // the request that goes ahead while nothing is known
+	queue    callList  // who waits, in the order in which the calls began
+	flight   callList  // who has no answer yet, in the order of sending
+	total    int64     // units sent since the beginning
+	last     time.Time // when the last request left
+	pace     *pace     // learned from refusals; nil until an answer, and without Adaptive
 }
 
 // admit asks what is known of the quota.
@@ -86,7 +88,7 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))
 		}
 	}
-	if s == nil {
+	if s == nil || a.refused && l.larger(s) {
 		return
 	}
 	for i := range s.n {
@@ -97,6 +99,23 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	if r.verdict.Outcome == OK && s.n == 0 {
 		l.forgetFresh()
 	}
+}
+
+// unqueue takes a call out of the lane's line; whoever stands behind it is next.
+func (l *lane) unqueue(c *call) {
+	first := l.queue.first == c
+	l.queue.remove(c)
+	if first {
+		l.queue.wakeFirst()
+	}
+}
+
+// quotas appends what the lane's ledgers hold.
+func (l *lane) quotas(to []Quota) []Quota {
+	for i := range l.ledgers {
+		to = append(to, l.ledgers[i].quota())
+	}
+	return to
 }
 
 // speaksOf reports whether the answer told about the policy.
@@ -165,6 +184,15 @@ func (q *callList) push(c *call) { q.insertAfter(q.last, c) }
 func (q *callList) insert(c *call) {
 	at := q.last
 	for at != nil && at.order > c.order {
+		at = at.prev
+	}
+	q.insertAfter(at, c)
+}
+
+// insertSent keeps the order of sending.
+func (q *callList) insertSent(c *call) {
+	at := q.last
+	for at != nil && at.sentAt.After(c.sentAt) {
 		at = at.prev
 	}
 	q.insertAfter(at, c)

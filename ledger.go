@@ -126,8 +126,11 @@ func (l *ledger) tooEarly(q *Quota, a answer) {
 
 // observe enters what an answer says.
 func (l *ledger) observe(q *Quota, a answer) {
-	if q.Limit >= 0 {
-		l.limit = float64(q.Limit)
+	if limit := float64(q.Limit); limit >= 0 && limit != l.limit {
+		if l.limit >= 0 { // another quota from now on: nothing learned of the old one holds
+			*l = ledger{policy: l.policy, price: 1, margin: l.margin}
+		}
+		l.limit = limit
 	}
 	if q.Window >= time.Millisecond { // nobody means less
 		l.window = q.Window

@@ -25,6 +25,9 @@ func (l *ledger) slide(now time.Time, total int64) {
 		used, l.low = 0, l.limit
 		l.read = now
 	}
+	if used == 0 {
+		l.low = max(l.low, l.price) // nothing of ours is left in it, so one may ask
+	}
 	l.before, l.began = used, total
 	l.refill = slidingShare * used / l.window.Seconds()
 	l.reset = l.reset.Add(l.window * (1 + now.Sub(l.reset)/l.window))

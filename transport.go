@@ -110,16 +110,17 @@ func (c *call) end() {
 
 // call is one RoundTrip under way.
 type call struct {
-	t       *Transport
-	req     *http.Request // the caller's; never changed
-	ctx     context.Context
-	host    *hostState
-	trace   *Trace
-	set     Overrides // the options of this call, none of them zero by default
-	key     string    // Idempotency-Key, if any
-	body    requestBody
-	fetch   fetcher
-	fetches bool
+	t        *Transport
+	req      *http.Request // the caller's; never changed
+	ctx      context.Context
+	host     *hostState
+	trace    *Trace
+	set      Overrides // the options of this call, none of them zero by default
+	endpoint endpoint  // what its bucket is remembered by
+	key      string    // Idempotency-Key, if any
+	body     requestBody
+	fetch    fetcher
+	fetches  bool
 
 	start    time.Time
 	deadline time.Time // end of MaxElapsed; zero is none
@@ -164,6 +165,7 @@ func (c *call) begin() error {
 		c.deadline = c.start.Add(c.set.MaxElapsed)
 	}
 	c.key = t.opts.Retry.idempotencyKey(req)
+	c.endpoint = endpointOf(req)
 	c.host = t.hosts.of(req.URL)
 	if c.set.MaxAttempts > 1 && (isIdempotent(req.Method) || c.promised()) {
 		return c.readAhead()
@@ -381,6 +383,9 @@ func (c *call) hint(a *attempt, s *signals, now time.Time) {
 	case s.retryAt.After(now):
 		a.retryAt = s.retryAt
 		a.asked = s.retryAt.Sub(now)
+		if s.hint == hintReset {
+			a.retryAt = a.retryAt.Add(resetMargin(a.asked, c.set.MaxWait))
+		}
 	default:
 		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.attempts)))
 	}
