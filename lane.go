@@ -8,7 +8,6 @@ type lane struct {
 	gate     gate
 	ledgers  []ledger  // one per policy, at most maxQuotas
 	met      bool      // an answer has arrived
-	low      bool      // a limit lower than expected has been reported
 	bucket   string    // of the host's own lane: what the server calls it
 	endpoint endpoint  // whose answer told the limit last
 	probe    *call     // the request that goes ahead while nothing is known
@@ -17,6 +16,7 @@ type lane struct {
 	total    int64     // units sent since the beginning
 	last     time.Time // when the last request left
 	pace     *pace     // learned from refusals; nil until an answer, and without Adaptive
+	evidence *evidence // for diagnosis; nil while nobody wants one
 }
 
 // admit asks what is known of the quota.
@@ -82,7 +82,7 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	if r.uncounted {
 		return
 	}
-	a := answer{sent: c.sentAt, read: r.now, units: c.units, aside: l.aside(c.sentAt), refused: r.verdict.Outcome == Throttled}
+	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, aside: l.aside(c.sentAt), refused: r.verdict.Outcome == Throttled}
 	for i := range l.ledgers {
 		if g := &l.ledgers[i]; !s.speaksOf(g.policy) {
 			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))

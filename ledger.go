@@ -21,10 +21,10 @@ type ledger struct {
 	reset  time.Time     // zero unknown
 
 	// The governing answer.
-	low   float64   // what it said is left, less later requests whose answers said nothing
-	sent  time.Time // when its request left
-	read  time.Time // when it arrived
-	units int64     // all units sent up to and including its request
+	low  float64   // what it said is left, less later requests whose answers said nothing
+	sent time.Time // when its request left
+	read time.Time // when it arrived
+	seen int64     // all units sent when it arrived: a request beyond them is younger
 
 	shape  shape
 	refill float64 // units per second that come back by themselves; 0: at the reset only
@@ -86,7 +86,7 @@ func (l *ledger) turn(now time.Time, total int64) {
 		return
 	}
 	l.open(total)
-	l.low, l.sent, l.read, l.units = l.limit, now, now, total
+	l.low, l.sent, l.read, l.seen = l.limit, now, now, total
 	if l.limit < 0 {
 		l.low = math.Inf(1)
 	}
@@ -117,7 +117,7 @@ func (l *ledger) due() time.Time {
 func (l *ledger) tooEarly(q *Quota, a answer) {
 	l.margin = min(l.margin+settle, 3*settle)
 	l.fresh = false
-	l.low, l.sent, l.read, l.units = 0, a.sent, a.read, a.units
+	l.low, l.sent, l.read, l.seen = 0, a.sent, a.read, a.total
 	l.reset = l.opened
 	if l.due().Before(a.read) {
 		l.reset = a.read
@@ -156,7 +156,7 @@ func (l *ledger) observe(q *Quota, a answer) {
 		l.open(a.units - 1)
 		l.judge(q, a)
 		l.begin(q, a)
-	case !a.sent.Before(l.read):
+	case a.units > l.seen:
 		l.learn(q, a)
 		l.younger(left, q, a)
 	case left-a.aside*l.price < l.left(a.read, a.aside):
@@ -179,7 +179,7 @@ func (l *ledger) begin(q *Quota, a answer) {
 
 // govern makes an answer the governing one.
 func (l *ledger) govern(left float64, q *Quota, a answer) {
-	l.low, l.sent, l.read, l.units = left, a.sent, a.read, a.units
+	l.low, l.sent, l.read, l.seen = left, a.sent, a.read, a.total
 	switch {
 	case q.Reset.IsZero() || l.shape == slidingShape:
 	case l.shape == windowShape && q.Reset.After(l.reset) && q.Reset.Sub(l.reset) <= settle:
@@ -193,7 +193,7 @@ func (l *ledger) govern(left float64, q *Quota, a answer) {
 // books know fractions that the answer rounded off, and keep them.
 func (l *ledger) younger(left float64, q *Quota, a answer) {
 	if known := l.left(a.read, 0); l.refill > 0 && known >= left && known < left+1 && !a.refused {
-		l.low, l.sent, l.read, l.units = known, a.sent, a.read, a.units
+		l.low, l.sent, l.read, l.seen = known, a.sent, a.read, a.total
 		return
 	}
 	l.govern(left, q, a)
@@ -204,11 +204,17 @@ func (l *ledger) stale(q *Quota, a answer) bool {
 	return a.sent.Before(l.opened) && !q.Reset.After(l.opened.Add(settle))
 }
 
-// rolled reports whether an answer belongs to a later window than the books.
+// rolled reports whether an answer belongs to a later window than the books. A
+// reset that was rounded up to a whole second comes up to a second before it is
+// due; then what is left has risen, and the next reset is another one.
 func (l *ledger) rolled(q *Quota, a answer) bool {
-	return l.shape != bucketShape && l.shape != slidingShape &&
-		!q.Reset.IsZero() && !l.reset.IsZero() &&
-		!a.read.Before(l.reset) && q.Reset.After(l.reset.Add(settle/2))
+	if l.shape == bucketShape || l.shape == slidingShape || l.reset.IsZero() || !q.Reset.After(l.reset.Add(settle/2)) {
+		return false
+	}
+	if a.read.Before(l.reset) {
+		return a.read.After(l.reset.Add(-settle)) && a.units > l.seen && float64(q.Remaining) > l.low
+	}
+	return true
 }
 
 // lost enters that a request ended without an answer about the quota: it may
@@ -298,14 +304,12 @@ func (l *ledger) refilled(now time.Time, missing float64) time.Time {
 // interval is how long after the last request the next one may go when what is
 // left is spread over the time to the reset.
 func (l *ledger) interval(last time.Time, left, price float64) time.Duration {
+	share := max(2, left/price) // the last one goes before the reset, or it would be lost
+	spread := max(0, time.Duration(float64(l.reset.Sub(last))/share))
 	if l.refill > 0 {
-		return clampDuration(price / l.refill * 1e9)
+		return min(spread, clampDuration(price/l.refill*1e9))
 	}
-	share := max(1, left/price)
-	if share < 2 {
-		share = 2 // the last one goes before the reset, or it would be lost
-	}
-	return max(0, time.Duration(float64(l.reset.Sub(last))/share))
+	return spread
 }
 
 // quota is what the ledger holds, in the public form.

@@ -30,7 +30,7 @@ func newBook() *book { return &book{ledger: ledger{limit: -1, price: 1}} }
 // at another.
 func (b *book) answered(n int64, sent, read float64, q *Quota) {
 	b.total = max(b.total, n)
-	b.observe(q, answer{sent: second(sent), read: second(read), units: n, aside: b.aside})
+	b.observe(q, answer{sent: second(sent), read: second(read), units: n, total: b.total, aside: b.aside})
 }
 
 // next is when the ledger lets another request go, given the last one's second.
@@ -150,7 +150,7 @@ func TestResetThatProvesTooEarlyIsWaitedForLonger(t *testing.T) {
 	b.shape = windowShape
 	b.answered(1, 0, 1, told(100, 0, 60))
 	b.next(60, 0)
-	b.observe(told(100, 0, 60), answer{sent: second(60), read: second(60.1), units: 2, refused: true})
+	b.observe(told(100, 0, 60), answer{sent: second(60), read: second(60.1), units: 2, total: 2, refused: true})
 	b.assertNext(t, 60.2, 60, 61, ReasonQuota)
 	b.next(61, 60)
 	b.answered(3, 61, 61.1, told(100, 0, 120))

@@ -442,3 +442,51 @@ func TestLowLimitIsDiagnosedOnce(t *testing.T) {
 		}
 	})
 }
+
+// A client that joins a window which others have used, at whatever phase of the
+// second, is never refused: resets in whole seconds come up to a second early.
+func TestJoiningMidWindowIsNeverRefused(t *testing.T) {
+	for phase := time.Duration(0); phase < time.Second; phase += 37 * time.Millisecond {
+		for _, spent := range []int{3, 13, 18} {
+			for _, later := range []time.Duration{300, 900, 1350, 1800} {
+				synctest.Test(t, func(t *testing.T) {
+					time.Sleep(phase)
+					server := politetest.Must(t, politetest.Config{Latency: 3 * time.Millisecond,
+						Limit: politetest.Limit{N: 20, Per: 2 * time.Second, FromFirst: true}})
+					stranger := &http.Client{Transport: server.Transport()}
+					for range spent {
+						resp, err := stranger.Get(coffees)
+						require.NoError(t, err)
+						resp.Body.Close()
+					}
+					time.Sleep(later * time.Millisecond)
+					client := patient(server.Transport(), 0)
+					crowd(8, 24, func(i int) {
+						ctx := polite.WithOverrides(t.Context(), polite.Overrides{Needs: 24 - i})
+						assert.Equal(t, http.StatusOK, fetch(ctx, client, coffees))
+					})
+					assert.Zero(t, server.Refusals(), "phase %v, %d spent, %v later", phase, spent, later)
+				})
+			}
+		}
+	}
+}
+
+// A bucket smaller than the brake's threshold is used at its own rate, at
+// whatever phase of the second the download begins.
+func TestSmallBucketIsUsedAtItsRate(t *testing.T) {
+	for phase := time.Duration(0); phase < time.Second; phase += 50 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(phase)
+			limit := politetest.Limit{Algorithm: politetest.TokenBucket, N: 10, Per: 4 * time.Second}
+			server := politetest.Must(t, politetest.Config{Limit: limit, Latency: 2 * time.Millisecond})
+			client := patient(server.Transport(), 0)
+			took := crowd(4, 24, func(i int) {
+				ctx := polite.WithOverrides(t.Context(), polite.Overrides{Needs: 24 - i})
+				assert.Equal(t, http.StatusOK, fetch(ctx, client, coffees))
+			})
+			assert.Zero(t, server.Refusals())
+			assert.LessOrEqual(t, took, 7*time.Second, "phase %v", phase) // 14 at 2.5 a second after the 10: 5.6
+		})
+	}
+}
