@@ -256,15 +256,18 @@ type report struct {
 	until     time.Time // closes the gate, unless zero
 	asked     bool      // the server named that instant
 	latest    time.Time // the random lengthening ends here
+	found     findings  // what settle found
 }
 
-// settle enters the end of an attempt into all books and wakes who may go.
-func (h *hostState) settle(c *call, r report, s *signals) {
+// settle enters the end of an attempt into all books, wakes who may go and
+// returns what the attempt has shown to be amiss.
+func (h *hostState) settle(c *call, r report, s *signals) findings {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.flying--
 	h.sortLocked(c, &r, s)
 	c.lane.arrive(c, r, s)
+	found := h.examineLocked(c, &r, s)
 	h.learnLocked(c, &r)
 	h.recordLocked(c, r.verdict.Outcome)
 	switch {
@@ -278,13 +281,14 @@ func (h *hostState) settle(c *call, r report, s *signals) {
 		h.gate.passed(r.now)
 	}
 	if h.waiting == 0 {
-		return
+		return found
 	}
 	if !r.until.IsZero() || h.breaker != nil && h.breaker.blocked() {
 		h.eachLaneLocked(func(l *lane) { l.queue.wakeAll() }) // those who cannot wait that long shall know now
-		return
+		return found
 	}
 	h.eachLaneLocked(func(l *lane) { l.queue.wakeFirst() })
+	return found
 }
 
 // recordLocked tells the breaker, which the first failure brings to life.
@@ -324,15 +328,6 @@ func (h *hostState) gatedUntil(c *call) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return later(h.gate.until, c.lane.gate.until)
-}
-
-// firstLow reports whether this is the first sight of a low limit on the lane.
-func (h *hostState) firstLow(c *call) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	first := !c.lane.low
-	c.lane.low = true
-	return first
 }
 
 // breakerChanged returns a change of the breaker's state not yet published.

@@ -156,36 +156,6 @@ type StopEvent struct {
 	Err      error
 }
 
-// Diagnosis is something amiss that the caller can mend.
-type Diagnosis int
-
-// LowLimit is a quota below Options.ExpectedLimit.
-const LowLimit Diagnosis = iota + 1
-
-// Remedy returns what usually helps, as a sentence without a full stop.
-func (d Diagnosis) Remedy() string {
-	if d == LowLimit {
-		return "check the Authorization header: without it the server applies the low limit of anonymous callers"
-	}
-	return ""
-}
-
-// String returns the finding as a short phrase.
-func (d Diagnosis) String() string {
-	if d == LowLimit {
-		return "the server's limit is lower than expected"
-	}
-	return "unknown"
-}
-
-// DiagnosisEvent is one finding.
-type DiagnosisEvent struct {
-	Request
-	Diagnosis Diagnosis
-	Expected  int64 // Options.ExpectedLimit
-	Quota     Quota // what the server announces
-}
-
 type traceKey struct{}
 
 // WithTrace returns a context whose requests are observed by t, beside the
@@ -277,7 +247,8 @@ func SlogTrace(log *slog.Logger) *Trace {
 		},
 		Diagnosis: func(e DiagnosisEvent) {
 			log.LogAttrs(ctx, slog.LevelWarn, "polite: "+e.Diagnosis.String(), request(e.Request),
-				slog.Int64("expected", e.Expected), slog.Int64("limit", e.Quota.Limit), slog.String("remedy", e.Diagnosis.Remedy()))
+				slog.Int64("expected", e.Expected), slog.Int64("limit", e.Quota.Limit), slog.Int64("remaining", e.Quota.Remaining),
+				slog.Duration("asked", e.Asked), slog.Duration("skew", e.Skew), slog.String("remedy", e.Diagnosis.Remedy()))
 		},
 	}
 }

@@ -343,7 +343,7 @@ func (c *call) judge(a *attempt) {
 		}
 	}
 	c.departed = false
-	c.host.settle(c, r, &s)
+	r.found = c.host.settle(c, r, &s)
 	c.publish(a, &s, &r)
 }
 
@@ -502,20 +502,10 @@ func (c *call) publish(a *attempt, s *signals, r *report) {
 		}
 	}
 	if t.Diagnosis != nil {
-		c.diagnose(s)
+		c.diagnose(r.found, s, r.now)
 	}
 	if t.Gate != nil && !r.until.IsZero() {
 		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: c.host.gatedUntil(c), Asked: r.asked})
-	}
-}
-
-// diagnose tells what the caller can mend.
-func (c *call) diagnose(s *signals) {
-	expected := c.t.opts.ExpectedLimit
-	for _, q := range s.quotas[:s.n] {
-		if q.Unit == "" && q.Limit >= 0 && q.Limit < expected && c.host.firstLow(c) {
-			c.trace.Diagnosis(DiagnosisEvent{Request: c.event(), Diagnosis: LowLimit, Expected: expected, Quota: q})
-		}
 	}
 }
 
