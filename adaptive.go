@@ -64,13 +64,17 @@ func (h *hostState) learnLocked(c *call, r *report) {
 		return
 	}
 	l := c.lane
+	announced := !h.opts.Preemptive.Disable && l.announced()
 	if l.pace == nil {
+		if announced {
+			return
+		}
 		l.pace = new(pace)
 	}
 	switch {
 	case r.verdict.Outcome == OK:
 		l.pace.succeed(r.now, c.sentAt, float64(c.set.Cost))
-	case r.asked, !h.opts.Preemptive.Disable && l.announced(): // the gate or the ledger knows better
+	case r.asked || announced: // the gate or the ledger knows better
 	case r.verdict.Outcome == Throttled:
 		r.until = l.pace.refuse(l.total, r.now, c.sentAt, c.current.retryAt)
 		c.current.retryAt = r.until
