@@ -9,7 +9,7 @@ type lane struct {
 	ledgers  []ledger  // one per policy, at most maxQuotas
 	met      bool      // an answer has arrived
 	bucket   string    // of the host's own lane: what the server calls it
-	endpoint endpoint  // whose answer told the limit last
+	endpoint endpoint  // whose answer told of a quota last; 0 none
 	probe    *call     // the request that goes ahead while nothing is known
 	queue    callList  // who waits, in the order in which the calls began
 	flight   callList  // who has no answer yet, in the order of sending
@@ -27,14 +27,17 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 	for i := range l.ledgers {
 		l.ledgers[i].turn(now, l.total)
 	}
-	if l.probe != nil && l.unsure() {
+	if l.probe != nil && l.unsure(c.endpoint) {
 		r.add(now, l.probe.sentAt.Add(settle), ReasonProbe)
 	}
 	for i := range l.ledgers {
 		g := &l.ledgers[i]
+		if !g.scope.includes(c.endpoint) {
+			continue
+		}
 		at, reason := g.admit(now, spending{
 			units:     c.set.Cost,
-			aside:     l.aside(g.sent),
+			aside:     l.aside(g.sent, &g.scope),
 			needs:     l.needs(c),
 			threshold: o.Threshold,
 			last:      l.last,
@@ -50,11 +53,11 @@ func (l *lane) needs(c *call) int {
 	return max(min(c.set.Needs, 1), c.set.Needs-l.flight.n)
 }
 
-// unsure reports whether it is unknown how much the server would admit: at the
-// first contact, and when a window has begun.
-func (l *lane) unsure() bool {
+// unsure reports whether it is unknown how much the server would admit to an
+// endpoint: at the first contact, and when a window has begun.
+func (l *lane) unsure(e endpoint) bool {
 	for i := range l.ledgers {
-		if l.ledgers[i].fresh {
+		if g := &l.ledgers[i]; g.fresh && g.scope.includes(e) {
 			return true
 		}
 	}
@@ -63,7 +66,7 @@ func (l *lane) unsure() bool {
 
 // depart enters a request that is about to be sent.
 func (l *lane) depart(c *call, now time.Time) {
-	if l.probe == nil && l.unsure() {
+	if l.probe == nil && l.unsure(c.endpoint) {
 		l.probe = c
 	}
 	l.last = now
@@ -82,18 +85,29 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	if r.uncounted {
 		return
 	}
-	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, aside: l.aside(c.sentAt), refused: r.verdict.Outcome == Throttled}
+	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, aside: l.aside(c.sentAt, nil), refused: r.verdict.Outcome == Throttled}
 	for i := range l.ledgers {
-		if g := &l.ledgers[i]; !s.speaksOf(g.policy) {
+		g := &l.ledgers[i]
+		if !s.speaksOf(g.policy) && g.scope.includes(c.endpoint) {
 			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))
 		}
 	}
 	if s == nil || a.refused && l.larger(s) {
 		return
 	}
+	known := len(l.ledgers)
 	for i := range s.n {
 		if q := &s.quotas[i]; q.Unit == "" { // tokens, points and bytes are no requests
 			l.ledger(q.Policy).observe(q, a)
+		}
+	}
+	if s.n > 0 {
+		for i := known; i < len(l.ledgers); i++ {
+			l.ledgers[i].scope.narrow = l.endpoint != 0 && l.endpoint != c.endpoint // or it had been told of before
+		}
+		l.endpoint = c.endpoint
+		for i := range l.ledgers {
+			l.ledgers[i].scope.set(c.endpoint, s.speaksOf(l.ledgers[i].policy))
 		}
 	}
 	if r.verdict.Outcome == OK && s.n == 0 {
@@ -161,12 +175,19 @@ func (l *lane) ledger(policy string) *ledger {
 
 // aside is how many units are under way that the server may not have counted
 // when it answered a request sent at t: those sent after it, and those sent
-// less than a second before, which may have been overtaken.
-func (l *lane) aside(t time.Time) float64 {
+// less than a second before, which may have been overtaken. Nil counts all
+// endpoints.
+func (l *lane) aside(t time.Time, of *scope) float64 {
 	counted := 0
 	horizon := t.Add(-settle)
-	for c := l.flight.first; c != nil && c.sentAt.Before(horizon); c = c.next {
-		counted += c.set.Cost
+	for c := l.flight.first; c != nil; c = c.next {
+		old := c.sentAt.Before(horizon)
+		if !old && of.everybody() {
+			break
+		}
+		if old || !of.includes(c.endpoint) {
+			counted += c.set.Cost
+		}
 	}
 	return float64(l.flight.units - counted)
 }

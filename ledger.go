@@ -16,8 +16,9 @@ import (
 // that was under way at the same time does so only if it tells of less.
 type ledger struct {
 	policy string
+	scope  scope         // whom it concerns
 	limit  float64       // -1 unknown
-	window time.Duration // 0 unknown; for windows, the shortest distance seen of two resets
+	window time.Duration // 0 unknown; if not announced, the longest time to a reset that was seen
 	reset  time.Time     // zero unknown
 
 	// The governing answer.
@@ -85,7 +86,7 @@ func (l *ledger) turn(now time.Time, total int64) {
 		l.slide(now, total)
 		return
 	}
-	l.open(total)
+	l.open(l.reset, total)
 	l.low, l.sent, l.read, l.seen = l.limit, now, now, total
 	if l.limit < 0 {
 		l.low = math.Inf(1)
@@ -94,11 +95,11 @@ func (l *ledger) turn(now time.Time, total int64) {
 	l.fresh = true
 }
 
-// open notes that a window began at the reset, after so many units in all.
-func (l *ledger) open(total int64) {
+// open notes when a window began, and after how many units in all.
+func (l *ledger) open(at time.Time, total int64) {
 	l.before = float64(total-l.began) * l.price
 	l.began = total
-	l.opened = l.reset
+	l.opened = at
 }
 
 // due is when the reset counts as passed. While it is not known how the quota
@@ -128,7 +129,7 @@ func (l *ledger) tooEarly(q *Quota, a answer) {
 func (l *ledger) observe(q *Quota, a answer) {
 	if limit := float64(q.Limit); limit >= 0 && limit != l.limit {
 		if l.limit >= 0 { // another quota from now on: nothing learned of the old one holds
-			*l = ledger{policy: l.policy, price: 1, margin: l.margin}
+			*l = ledger{policy: l.policy, scope: l.scope, price: 1, margin: l.margin}
 		}
 		l.limit = limit
 	}
@@ -153,14 +154,17 @@ func (l *ledger) observe(q *Quota, a answer) {
 		l.judge(q, a)
 		l.begin(q, a)
 	case l.rolled(q, a): // it is the first of its window, and nobody has turned the page
-		l.open(a.units - 1)
+		l.open(earlier(l.reset, a.sent), a.units-1)
 		l.judge(q, a)
 		l.begin(q, a)
 	case a.units > l.seen:
-		l.learn(q, a)
+		l.learn(q, a, true)
 		l.younger(left, q, a)
-	case left-a.aside*l.price < l.left(a.read, a.aside):
-		l.govern(left, q, a)
+	default:
+		l.learn(q, a, false)
+		if left-a.aside*l.price < l.left(a.read, a.aside) {
+			l.govern(left, q, a)
+		}
 	}
 }
 
@@ -174,6 +178,9 @@ func (l *ledger) begin(q *Quota, a answer) {
 	l.base = baseline{left: float64(q.Remaining), sent: a.sent, read: a.read, units: a.units, aside: a.aside}
 	if !q.Reset.IsZero() {
 		l.base.reset = q.Reset.Sub(a.read)
+	}
+	if q.Window == 0 && l.shape != slidingShape {
+		l.window = max(l.window, l.base.reset)
 	}
 }
 

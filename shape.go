@@ -43,9 +43,6 @@ func (l *ledger) judge(q *Quota, a answer) {
 	if q.Reset.IsZero() || l.limit <= 0 {
 		return
 	}
-	if length := q.Reset.Sub(l.opened); length >= time.Millisecond && (l.window == 0 || length < l.window) {
-		l.window = length
-	}
 	since := float64(a.units-l.began) * l.price
 	used := l.limit - float64(q.Remaining)
 	if used <= since+a.aside*l.price && l.before > l.limit/2 {
@@ -54,56 +51,59 @@ func (l *ledger) judge(q *Quota, a answer) {
 	if used <= max(2*since, l.limit/2) {
 		return
 	}
-	elapsed := a.read.Sub(l.opened)
-	if l.window == 0 || q.Reset.Sub(a.read) < l.window/2 || elapsed >= l.window {
+	length, elapsed := q.Reset.Sub(l.opened), a.read.Sub(l.opened)
+	if length < l.window/2 || elapsed > length/2 {
 		return // the next reset is near: waiting for it is as good
 	}
-	explained := l.before*(1-elapsed.Seconds()/l.window.Seconds()) + since
+	explained := l.before*(1-elapsed.Seconds()/length.Seconds()) + since
 	if math.Abs(used-explained) <= 2+l.limit/50 {
-		l.shape = slidingShape
+		l.shape, l.window = slidingShape, length
 		l.refill = slidingShare * l.before / l.window.Seconds()
 		l.reset = q.Reset
 	}
 }
 
 // learn draws conclusions from two answers of one window: what one of our
-// requests uses up, and whether the quota comes back by itself.
-func (l *ledger) learn(q *Quota, a answer) {
+// requests uses up, and whether the quota comes back by itself. Whether more is
+// left than before can only be said of a younger answer.
+func (l *ledger) learn(q *Quota, a answer, younger bool) {
 	left := float64(q.Remaining)
-	l.wary = math.Inf(1)
-	l.learnPrice(left, a)
-	if l.shape == slidingShape {
-		if a.refused {
-			l.refill *= 0.9
-		}
-		return
+	if younger {
+		l.wary = math.Inf(1)
+		l.learnPrice(left, a)
 	}
 	switch {
+	case a.refused && l.shape == slidingShape:
+		l.refill *= 0.9
+		return
 	case a.refused:
 		l.refill /= 2
 		return
+	case l.shape == slidingShape:
+		return
 	case l.shape == bucketShape:
-	case left > l.low && l.reset.Sub(a.read) > settle:
+	case younger && left > l.low && l.reset.Sub(a.read) > settle:
 		l.shape = bucketShape // more than before, and the reset is still to come
 	case l.opened.IsZero() && left < l.base.left && l.base.reset > 0 && q.Reset.Sub(a.read) > l.base.reset+settle:
 		l.shape = bucketShape // the more is missing, the later the reset, and none has passed that could explain it
 	default:
 		return
 	}
-	l.refill = max(l.refill, l.refillSeen(q, a))
+	l.refill = max(l.refill, l.refillSeen(q, a, younger))
 }
 
 // refillSeen is the least rate that explains the difference of the base and
 // this answer, given that both were rounded down to whole units and their
-// resets up to whole seconds.
-func (l *ledger) refillSeen(q *Quota, a answer) float64 {
+// resets up to whole seconds. How many of ours the server counted in between is
+// known of a younger answer only.
+func (l *ledger) refillSeen(q *Quota, a answer, younger bool) float64 {
 	left := float64(q.Remaining)
 	rate := 0.0
 	if !q.Reset.IsZero() && left < l.base.left {
 		later := (q.Reset.Sub(a.read) - l.base.reset + settle).Seconds()
 		rate = (l.base.left - left - 1) / max(later, 1)
 	}
-	if l.price == 1 {
+	if younger && l.price == 1 {
 		counted := float64(a.units-l.base.units) - a.aside
 		rate = max(rate, (left-l.base.left+counted-1)/a.read.Sub(l.base.sent).Seconds())
 	}
