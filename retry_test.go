@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -394,7 +395,7 @@ func TestSpentBudgetReturnsTheOwnAnswerAndSaysSo(t *testing.T) {
 		o := steadily(s.Transport())
 		o.Breaker.Disable = true
 		c := polite.New(o)
-		local := 0
+		var local atomic.Int64
 		crowd(50, 50, func(int) {
 			resp, err := c.Get(t.Context(), aCoffee)
 			require.NoError(t, err)
@@ -402,11 +403,11 @@ func TestSpentBudgetReturnsTheOwnAnswerAndSaysSo(t *testing.T) {
 				e := responseError(t, resp)
 				assert.Equal(t, polite.ReasonBudget, e.Reason)
 				assert.ErrorContains(t, e, "client's own retry budget")
-				local++
+				local.Add(1)
 			}
 			readBody(t, resp)
 		})
-		assert.Equal(t, 39, local, "ten in reserve, and one in ten seconds")
+		assert.EqualValues(t, 39, local.Load(), "ten in reserve, and one in ten seconds")
 		assert.Equal(t, 61, s.Requests())
 	})
 }
