@@ -137,7 +137,6 @@ func (h *hostState) bucketLocked(c *call, r *report, s *signals) *lane {
 	case l.endpoint != c.endpoint || h.lanes[laneKey{limit: limit}] != nil:
 		l = h.openLocked(laneKey{limit: limit})
 	}
-	l.endpoint = c.endpoint
 	return l
 }
 
@@ -172,16 +171,55 @@ func (l *lane) agrees(s *signals) bool {
 	return limit == known && len(l.ledgers) > 0
 }
 
-// handOver moves a request under way to another lane's books.
+// handOver moves a request under way to another lane's books. Its number there
+// must not make it younger than those that left after it.
 func (l *lane) handOver(c *call, to *lane) {
 	l.flight.remove(c)
 	if l.probe == c {
 		l.probe = nil
 	}
+	before := to.total - int64(to.flight.units)
 	to.total += int64(c.set.Cost)
+	if c.lane, c.units = to, to.total; c.sentAt.Before(to.last) {
+		c.units = before
+	}
 	to.last = later(to.last, c.sentAt)
 	to.flight.insertSent(c)
-	c.lane, c.units = to, to.total
+}
+
+// scope says which endpoints of a lane a policy concerns, where some answers name
+// more policies than others: all but the exceptions or, for a narrow one, the
+// exceptions alone. It is learned from the answers that speak of the policy or
+// leave it out. Nil is everybody.
+type scope struct {
+	narrow bool
+	except map[endpoint]struct{} // at most maxEndpoints
+}
+
+func (s *scope) everybody() bool { return s == nil || !s.narrow && len(s.except) == 0 }
+
+func (s *scope) includes(e endpoint) bool {
+	if s.everybody() {
+		return true
+	}
+	_, excepted := s.except[e]
+	return s.narrow == excepted
+}
+
+func (s *scope) set(e endpoint, included bool) {
+	switch {
+	case s.includes(e) == included:
+	case s.narrow != included:
+		delete(s.except, e)
+	default:
+		if s.except == nil {
+			s.except = make(map[endpoint]struct{})
+		}
+		if len(s.except) >= maxEndpoints {
+			clear(s.except)
+		}
+		s.except[e] = struct{}{}
+	}
 }
 
 // stopsAllLocked reports whether a refusal for the rate holds for every bucket

@@ -119,6 +119,37 @@ func TestRefusalInTheNameOfAWiderQuotaLeavesTheBucketAlone(t *testing.T) {
 	})
 }
 
+// Answers that name several policies: the search's own does not stop the items,
+// and the one that both share stops both.
+func TestPolicyStopsOnlyTheEndpointsThatItIsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := politetest.Must(t, politetest.Config{Latency: roundTime, Dialects: []politetest.Dialect{politetest.Draft8}, Policies: []politetest.Policy{
+			{Name: "general", Limit: politetest.Limit{N: 40, Per: time.Minute}},
+			{Name: "search", Classes: politetest.ClassSearch, Limit: politetest.Limit{N: 5, Per: time.Minute}},
+		}})
+		client := polite.New(quick(server.Transport()))
+		start := time.Now()
+		took(t, client, aCoffee)
+		for range 5 {
+			assert.Equal(t, roundTime, took(t, client, aSearch))
+		}
+		for range 32 {
+			assert.Equal(t, roundTime, took(t, client, aCoffee))
+		}
+		ctx := polite.WithOverrides(t.Context(), polite.Overrides{AdmissionWait: time.Second})
+		assert.Zero(t, fetch(ctx, client, aSearch))
+		crowd(8, 100, func(i int) {
+			url := aCoffee
+			if i%20 == 0 {
+				url = aSearch
+			}
+			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, url))
+		})
+		assert.Less(t, time.Since(start), 4*time.Minute)
+		assert.Zero(t, server.Refusals())
+	})
+}
+
 // withToken signs in as a client of the shop.
 func withToken(base http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {

@@ -95,20 +95,15 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	if s == nil || a.refused && l.larger(s) {
 		return
 	}
-	known := len(l.ledgers)
+	known, told := len(l.ledgers), false
 	for i := range s.n {
 		if q := &s.quotas[i]; q.Unit == "" { // tokens, points and bytes are no requests
 			l.ledger(q.Policy).observe(q, a)
+			told = true
 		}
 	}
-	if s.n > 0 {
-		for i := known; i < len(l.ledgers); i++ {
-			l.ledgers[i].scope.narrow = l.endpoint != 0 && l.endpoint != c.endpoint // or it had been told of before
-		}
-		l.endpoint = c.endpoint
-		for i := range l.ledgers {
-			l.ledgers[i].scope.set(c.endpoint, s.speaksOf(l.ledgers[i].policy))
-		}
+	if told {
+		l.narrow(c.endpoint, known, s, a.refused)
 	}
 	if r.verdict.Outcome == OK && s.n == 0 {
 		l.forgetFresh()
@@ -130,6 +125,21 @@ func (l *lane) quotas(to []Quota) []Quota {
 		to = append(to, l.ledgers[i].quota())
 	}
 	return to
+}
+
+// narrow learns whom the policies concern from an answer that told of some; the
+// first so many were known before it. A refusal may name its own policy alone.
+func (l *lane) narrow(e endpoint, known int, s *signals, refused bool) {
+	for i := range l.ledgers {
+		g := &l.ledgers[i]
+		if i >= known { // a policy for everybody would have been told of before
+			g.scope.narrow = l.endpoint != 0 && l.endpoint != e
+		}
+		if spoken := s.speaksOf(g.policy); spoken || !refused {
+			g.scope.set(e, spoken)
+		}
+	}
+	l.endpoint = e
 }
 
 // speaksOf reports whether the answer told about the policy.
