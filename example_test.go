@@ -132,7 +132,7 @@ func ExampleLimitOptions() {
 		Limit: polite.LimitOptions{Rates: []polite.Rate{
 			polite.PerSecond(3),
 			{N: 120, Per: time.Minute, Burst: 10},
-			polite.PerHour(2000),
+			{N: 2000, Per: time.Hour, Burst: 400}, // evenly spaced it would be one in 1.8 s
 			{N: 30, Per: time.Minute, Key: "search"},
 		}},
 	})

@@ -73,9 +73,10 @@ type Rate struct {
 	// Burst is how many units may be admitted at one instant after a pause: 0
 	// or negative means 1, which spaces the requests evenly and uses the whole
 	// rate; N or more means N. A larger burst lowers the steady rate to
-	// (N + 1 − Burst) / Per, because both must fit into one interval. It grows
-	// to the largest Cost that is met; a Cost above N fails at once with a
-	// *WaitError.
+	// (N + 1 − Burst) / Per, because both must fit into one interval. Of several
+	// rates give the longer ones a burst: evenly spaced, 2,000 an hour are one
+	// in 1.8 s, whatever the shorter ones allow. It grows to the largest Cost
+	// that is met; a Cost above N fails at once with a *WaitError.
 	Burst int
 
 	// Key limits only requests with this quota key (Options.QuotaKey); empty
