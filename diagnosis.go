@@ -134,8 +134,8 @@ type examination struct {
 	*evidence
 	l        *lane
 	c        *call
-	r        *report
-	s        *signals
+	r        report        // copies: pointers would move
+	s        signals       // the call's own to the heap
 	asked    time.Duration // what the server asked for; 0 if it did not
 	expected int64
 }
@@ -150,7 +150,7 @@ func (h *hostState) examineLocked(c *call, r *report, s *signals) findings {
 			l.evidence = new(evidence)
 		}
 	}
-	x := examination{evidence: c.lane.evidence, l: c.lane, c: c, r: r, s: s, expected: h.opts.ExpectedLimit}
+	x := examination{evidence: c.lane.evidence, l: c.lane, c: c, r: *r, s: *s, expected: h.opts.ExpectedLimit}
 	if s.retryAt.After(r.now) {
 		x.asked = s.retryAt.Sub(r.now)
 	}
