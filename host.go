@@ -225,6 +225,10 @@ func (h *hostState) leaveLocked(c *call) {
 	c.queued = false
 	h.waiting--
 	c.lane.unqueue(c)
+	select {
+	case <-c.wake: // nobody rouses it any more, and its next wait is another one
+	default:
+	}
 }
 
 // leave takes a call that waits no longer out of line.
