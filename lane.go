@@ -39,6 +39,7 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 			units:     c.set.Cost,
 			aside:     l.aside(g.sent, &g.scope),
 			needs:     l.needs(c),
+			declared:  c.set.Needs,
 			threshold: o.Threshold,
 			last:      l.last,
 		})
