@@ -45,7 +45,6 @@ type baseline struct {
 	left  float64
 	reset time.Duration // from its arrival to the reset it told
 	sent  time.Time
-	read  time.Time
 	units int64
 	aside float64 // units that were under way, counted or not, when it arrived
 }
@@ -175,7 +174,7 @@ func (l *ledger) begin(q *Quota, a answer) {
 		l.reset = q.Reset
 	}
 	l.govern(float64(q.Remaining), q, a)
-	l.base = baseline{left: float64(q.Remaining), sent: a.sent, read: a.read, units: a.units, aside: a.aside}
+	l.base = baseline{left: float64(q.Remaining), sent: a.sent, units: a.units, aside: a.aside}
 	if !q.Reset.IsZero() {
 		l.base.reset = q.Reset.Sub(a.read)
 	}

@@ -127,6 +127,6 @@ func (l *ledger) learnPrice(left float64, a answer) {
 	if ours < max(1, 2*l.base.aside, 2*a.aside) {
 		return
 	}
-	fall := l.base.left - left + l.refill*a.read.Sub(l.base.read).Seconds()
+	fall := l.base.left - left + l.refill*a.read.Sub(l.base.sent).Seconds()
 	l.price = max(1, min(math.Floor(fall/ours+0.3), l.limit/2, l.base.left/2))
 }
