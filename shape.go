@@ -103,9 +103,9 @@ func (l *ledger) refillSeen(q *Quota, a answer, younger bool) float64 {
 		later := (q.Reset.Sub(a.read) - l.base.reset + settle).Seconds()
 		rate = (l.base.left - left - 1) / max(later, 1)
 	}
-	if younger && l.price == 1 {
+	if elapsed := a.read.Sub(l.base.sent).Seconds(); younger && l.price == 1 && elapsed > 0 {
 		counted := float64(a.units-l.base.units) - a.aside
-		rate = max(rate, (left-l.base.left+counted-1)/a.read.Sub(l.base.sent).Seconds())
+		rate = max(rate, (left-l.base.left+counted-1)/elapsed)
 	}
 	return rate
 }
