@@ -95,9 +95,12 @@ func TestMissingAuthorizationIsDiagnosed(t *testing.T) {
 
 // Somebody else takes one, two or five requests between two of ours.
 func TestStrangerInTheQuotaIsDiagnosed(t *testing.T) {
-	for name, urls := range map[string][]string{
-		"one address":             {aCoffee},
-		"an endpoint's addresses": {"http://api.test/v1/cafes?limit=1&desplacament="},
+	for name, tc := range map[string]struct {
+		url    func(i int) string
+		others []int
+	}{
+		"one address has one price":   {func(int) string { return aCoffee }, []int{0, 1}},
+		"an endpoint has few of them": {func(i int) string { return coffees + "&desplacament=" + strconv.Itoa(i) }, []int{0, 1, 0, 2, 5, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,15 +108,25 @@ func TestStrangerInTheQuotaIsDiagnosed(t *testing.T) {
 				opts, told := diagnosed(server.Transport())
 				client := polite.New(opts)
 				for i := range 12 {
-					url := urls[0]
-					if url != aCoffee {
-						url += strconv.Itoa(i)
-					}
-					took(t, client, url)
-					impatient(t, server, []int{0, 1, 0, 2, 5, 3}[i%6])
+					took(t, client, tc.url(i))
+					impatient(t, server, tc.others[i%len(tc.others)])
 				}
 				assert.Equal(t, []polite.Diagnosis{polite.SharedQuota}, kinds(told()))
 			})
+		})
+	}
+}
+
+// A wait a little beyond the window is a cautious server's.
+func TestWaitSomewhatBeyondTheWindowIsNotDiagnosed(t *testing.T) {
+	for after, want := range map[string][]polite.Diagnosis{"121": nil, "122": {polite.LongRetryAfter}} {
+		synctest.Test(t, func(t *testing.T) {
+			opts, told := diagnosed(roundTripper(func(req *http.Request) (*http.Response, error) {
+				return answered(req, http.StatusTooManyRequests, "", "Retry-After", after, "RateLimit-Policy", "60;w=60"), nil
+			}))
+			opts.Retry.Disable = true
+			fetch(t.Context(), polite.New(opts), aCoffee)
+			assert.Equal(t, want, kinds(told()), after)
 		})
 	}
 }
