@@ -107,7 +107,7 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 		l.narrow(c.endpoint, known, s, a.refused)
 	}
 	if r.verdict.Outcome == OK && s.n == 0 {
-		l.forgetFresh()
+		l.untold(c.endpoint)
 	}
 }
 
@@ -156,12 +156,17 @@ func (s *signals) speaksOf(policy string) bool {
 	return false
 }
 
-// forgetFresh forgets the ledgers that should have been told about and were
-// not: the server has stopped speaking, and an unknown quota stops nobody.
-func (l *lane) forgetFresh() {
+// untold learns from a success that told of no quota. Policies that another
+// endpoint was told of last do not concern this one. Those that do, and whose
+// window has begun or whose end is not known, are forgotten: the server has
+// stopped speaking, and an unknown quota stops nobody.
+func (l *lane) untold(e endpoint) {
 	kept := l.ledgers[:0]
 	for _, g := range l.ledgers {
-		if !g.fresh {
+		if l.endpoint != e {
+			g.scope.set(e, false)
+		}
+		if !g.scope.includes(e) || !g.fresh && !g.reset.IsZero() {
 			kept = append(kept, g)
 		}
 	}

@@ -38,3 +38,46 @@ func TestWakingForAdmissionDoesNotShortenTheBackoff(t *testing.T) {
 		})
 	}
 }
+
+// An endpoint whose answers tell of no quota is not slowed by what another one
+// was told.
+func TestSilentEndpointDoesNotShareAnAnnouncedQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Method == http.MethodPost {
+				return answered(req, 200, "", "X-RateLimit-Limit", "50", "X-RateLimit-Remaining", "3", "X-RateLimit-Reset", "60"), nil
+			}
+			return answered(req, 200, ""), nil
+		})))
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		do(t, c, request(t, http.MethodPost, "http://api.test/v1/sessions", ""))
+		do(t, c, request(t, http.MethodGet, aCoffee, "")) // it was not told, but the server may count both together
+		start := time.Now()
+		for range 30 {
+			do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		}
+		require.Zero(t, time.Since(start))
+	})
+}
+
+// A server that told once how much is left, and not until when, and then
+// nothing more, has stopped speaking: nobody waits for anybody's answer.
+func TestQuotaWithoutAnEndIsForgottenInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		c := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp := answered(req, 200, "")
+			if first {
+				resp.Header.Set("X-RateLimit-Limit", "10")
+				resp.Header.Set("X-RateLimit-Remaining", "5")
+				first = false
+			}
+			time.Sleep(100 * time.Millisecond)
+			return resp, nil
+		})))
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		took := crowd(50, 50, func(int) { do(t, c, request(t, http.MethodGet, aCoffee, "")) })
+		require.Equal(t, 100*time.Millisecond, took)
+	})
+}
