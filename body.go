@@ -234,3 +234,19 @@ func (b responseBody) Close() error {
 	b.finish()
 	return err
 }
+
+// readAhead keeps a copy of the body, within the time that the call has.
+func (c *call) readAhead() error {
+	ctx, cancel := c.ctx, context.CancelFunc(func() {})
+	if !c.deadline.IsZero() && c.body.again == nil && c.body.orig != nil {
+		ctx, cancel = context.WithDeadline(ctx, c.deadline)
+	}
+	defer cancel()
+	switch {
+	case c.body.keep(ctx):
+		return nil
+	case c.ctx.Err() != nil:
+		return c.ctx.Err()
+	}
+	return &RetryError{Host: c.host.key.String(), Reason: ReasonTime, Err: &bodyReadError{context.DeadlineExceeded}}
+}

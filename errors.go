@@ -1,21 +1,16 @@
 package polite
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // CircuitOpenError says that nothing (or nothing more) was sent because the
@@ -66,6 +61,10 @@ func counted(attempts int) string {
 // would pass a bound, or because too many requests wait already. The wait was
 // not begun, or was broken off when it grew. Where time was the bound,
 // errors.Is reports it as context.DeadlineExceeded.
+//
+// Bound "MaxWait" is LimitOptions.MaxWait, or before a retry also
+// RetryOptions.MaxWait. A wait that would pass several bounds names the first of
+// "deadline" (the context's), "MaxElapsed" and "MaxWait".
 type WaitError struct {
 	Host     string    // scheme://host:port
 	Reason   Reason    // what would have to be waited for
@@ -102,7 +101,8 @@ const (
 	boundRate     = "Rate.N"
 )
 
-// RetryError says that the last attempt of a call failed without a response.
+// RetryError says that the last attempt of a call failed without a response, or
+// in a Fetch without a body that could be read and decoded.
 type RetryError struct {
 	Host     string // scheme://host:port
 	Attempts int    // attempts made
@@ -159,6 +159,7 @@ func (e *BodyTooLargeError) Error() string {
 type bodyReadError struct{ err error }
 
 func (e *bodyReadError) Error() string { return "polite: reading the request body: " + e.err.Error() }
+
 func (e *bodyReadError) Unwrap() error { return e.err }
 
 // decodeError marks an error of the decode function of a Fetch, which another
@@ -166,6 +167,7 @@ func (e *bodyReadError) Unwrap() error { return e.err }
 type decodeError struct{ err error }
 
 func (e *decodeError) Error() string { return "polite: decoding the response: " + e.err.Error() }
+
 func (e *decodeError) Unwrap() error { return e.err }
 
 // isPermanent reports whether the connection failed in a way that a repetition
@@ -194,161 +196,6 @@ func isInvalid(err error) bool {
 	return strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "unsupported protocol scheme")
 }
 
-// ResponseError is a response whose status is not a success, as an error. See
-// CheckResponse.
-type ResponseError struct {
-	StatusCode int
-	Method     string
-	URL        string // without userinfo, query and fragment
-	Attempts   int    // attempts made
-	Reason     Reason // why there was no further attempt; 0 if polite did not send it
-
-	// RetryAfter is how long the server asked to wait, from when the response
-	// arrived; zero if it did not.
-	RetryAfter time.Duration
-
-	// Code, Message, Details and TraceID are what the body says, where it is
-	// in the shape {"error":{"codi","missatge","detalls","tracaId"}} (or code,
-	// message, details, traceId), or RFC 9457 problem details (type, title and
-	// detail). They are empty otherwise.
-	Code    string
-	Message string
-	Details json.RawMessage
-	TraceID string
-
-	// Cause is the local reason that kept polite from another attempt, if it
-	// was one: a *WaitError, for example.
-	Cause error
-}
-
-func (e *ResponseError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "polite: %s %s: %d %s", e.Method, e.URL, e.StatusCode, http.StatusText(e.StatusCode))
-	if e.Code != "" {
-		fmt.Fprintf(&b, ": %s", brief(e.Code))
-	}
-	if e.Message != "" {
-		fmt.Fprintf(&b, ": %s", brief(e.Message))
-	}
-	if e.TraceID != "" {
-		fmt.Fprintf(&b, " (trace %s)", brief(e.TraceID))
-	}
-	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, "; the server asked to wait %s", e.RetryAfter)
-	}
-	if e.Attempts > 1 {
-		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
-	}
-	switch e.Reason {
-	case ReasonBudget, ReasonBreaker, ReasonNotRepeatable: // of this side, not of the server
-		fmt.Fprintf(&b, "; %s", e.Reason)
-	}
-	return b.String()
-}
-
-// brief is a text of the server as part of one line of ours.
-func brief(s string) string {
-	const most = 300
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
-// Unwrap returns the local reason, if any.
-func (e *ResponseError) Unwrap() error { return e.Cause }
-
-// maxErrorBody bounds how much of an error body CheckResponse reads.
-const maxErrorBody = 64 << 10
-
-// CheckResponse returns nil for a 2xx response and a *ResponseError for any
-// other. It reads at most the first 64 KiB of the body for the error's fields
-// and leaves the body readable from its start; the caller still closes it.
-func CheckResponse(resp *http.Response) error {
-	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		return nil
-	}
-	e := &ResponseError{StatusCode: resp.StatusCode}
-	if req := resp.Request; req != nil {
-		e.Method = or(req.Method, http.MethodGet)
-		e.URL = redacted(req.URL)
-	}
-	if a := attemptOf(resp); a != nil {
-		e.Attempts, e.Reason, e.RetryAfter, e.Cause = a.call.attempts, or(a.stop, ReasonFinal), a.asked, a.cause
-	}
-	e.TraceID = resp.Header.Get("Aroma-Traca-Id")
-	e.readBody(PeekBody(resp, maxErrorBody))
-	return e
-}
-
-// readBody fills the fields from a JSON body; any other body is left alone.
-func (e *ResponseError) readBody(body []byte) {
-	body = bytes.TrimSpace(body)
-	if len(body) == 0 || body[0] != '{' {
-		return
-	}
-	var wrapped struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(body, &wrapped) == nil && bytes.HasPrefix(wrapped.Error, []byte("{")) {
-		body = wrapped.Error
-	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil {
-		return
-	}
-	text := func(names ...string) (s string) {
-		for _, name := range names {
-			if json.Unmarshal(fields[name], &s) == nil && s != "" {
-				return s
-			}
-		}
-		return ""
-	}
-	e.Code = text("codi", "code", "type")
-	e.Message = text("missatge", "message", "detail", "title")
-	e.TraceID = or(text("tracaId", "traceId", "trace_id"), e.TraceID)
-	e.Details = or2(fields["detalls"], fields["details"])
-}
-
-func or2(a, b json.RawMessage) json.RawMessage {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-// PeekBody returns at most the first n bytes of the response's body and leaves
-// the body readable from its start. An error while reading is met again by
-// whoever reads the body. The peek takes as long as those bytes take to
-// arrive, bounded as every read of a body is.
-func PeekBody(resp *http.Response, n int) []byte {
-	if resp.Body == nil || resp.Body == http.NoBody || n <= 0 {
-		return nil
-	}
-	head, err := io.ReadAll(io.LimitReader(resp.Body, int64(n)))
-	rest := io.Reader(resp.Body)
-	if err != nil {
-		rest = failingReader{err}
-	}
-	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(head), rest), Closer: resp.Body}
-	return head
-}
-
-type peekedBody struct {
-	io.Reader
-	io.Closer
-}
-
-type failingReader struct{ err error }
-
-func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
-
 // redacted is the URL without what may be secret: userinfo, query, fragment.
 func redacted(u *url.URL) string {
 	if u == nil {
@@ -365,6 +212,9 @@ func withoutSecrets(err error) error {
 		return err
 	}
 	if u, err := url.Parse(e.URL); err == nil {
+		if strings.HasPrefix(e.Err.Error(), "failed to parse Location header") { // and quotes it, its query too
+			return &url.Error{Op: e.Op, URL: redacted(u), Err: errInvalidLocation}
+		}
 		return &url.Error{Op: e.Op, URL: redacted(u), Err: e.Err}
 	}
 	if !strings.ContainsAny(e.URL, "@?#") {
@@ -373,4 +223,7 @@ func withoutSecrets(err error) error {
 	return &url.Error{Op: e.Op, URL: "(not shown)", Err: errInvalidURL} // the reason quotes parts of it
 }
 
-var errInvalidURL = errors.New("invalid URL")
+var (
+	errInvalidURL      = errors.New("invalid URL")
+	errInvalidLocation = errors.New("invalid URL in the Location header")
+)

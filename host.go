@@ -1,89 +1,9 @@
 package polite
 
 import (
-	"cmp"
-	"iter"
-	"net/url"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
-
-// hostKey identifies a host: scheme, name and port, in normal form.
-type hostKey struct{ scheme, host string }
-
-// hostKeyOf normalises as RFC 9110 section 4.2.3 does: names without case, the
-// default port left out.
-func hostKeyOf(u *url.URL) hostKey {
-	k := hostKey{strings.ToLower(u.Scheme), strings.ToLower(u.Host)}
-	switch k.scheme {
-	case "http":
-		k.host = strings.TrimSuffix(k.host, ":80")
-	case "https":
-		k.host = strings.TrimSuffix(k.host, ":443")
-	}
-	return k
-}
-
-func (k hostKey) String() string { return k.scheme + "://" + k.host }
-
-// hostTable is the bounded memory of hosts, the least recently used one
-// forgotten first. A forgotten state lives on in the calls that hold it; what
-// it learned is learned again.
-type hostTable struct {
-	opts *Options
-
-	mu    sync.Mutex
-	byKey map[hostKey]*hostState
-	edge  hostState // ring: edge.newer is the oldest, edge.older the newest
-}
-
-func newHostTable(o *Options) *hostTable {
-	t := &hostTable{opts: o, byKey: make(map[hostKey]*hostState)}
-	t.edge.older, t.edge.newer = &t.edge, &t.edge
-	return t
-}
-
-// of returns the state of the URL's host, new or remembered.
-func (t *hostTable) of(u *url.URL) *hostState {
-	key := hostKeyOf(u)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.byKey[key]
-	switch {
-	case h == nil:
-		h = newHostState(key, t.opts)
-		t.byKey[key] = h
-		if t.opts.MaxHosts > 0 && len(t.byKey) > t.opts.MaxHosts {
-			oldest := t.edge.newer
-			t.unlinkLocked(oldest)
-			delete(t.byKey, oldest.key)
-		}
-	case t.edge.older == h:
-		return h
-	default:
-		t.unlinkLocked(h)
-	}
-	h.older, h.newer = t.edge.older, &t.edge
-	h.older.newer, h.newer.older = h, h
-	return h
-}
-
-func (t *hostTable) unlinkLocked(h *hostState) {
-	h.older.newer, h.newer.older = h.newer, h.older
-}
-
-// snapshot returns the states remembered, most recently used first.
-func (t *hostTable) snapshot() []*hostState {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var all []*hostState
-	for h := t.edge.older; h != &t.edge; h = h.older {
-		all = append(all, h)
-	}
-	return all
-}
 
 // hostState is all that is remembered of one host. Whoever looks at it moves
 // it forward to the present; no goroutine tends it.
@@ -355,44 +275,5 @@ func (h *hostState) eachLaneLocked(f func(*lane)) {
 	f(&h.lane)
 	for _, l := range h.lanes {
 		f(l)
-	}
-}
-
-// HostStats is a moment's view of one host.
-type HostStats struct {
-	InFlight int          // requests under way, bodies included
-	Waiting  int          // calls that wait for admission
-	Breaker  BreakerState // BreakerClosed where there is none
-	ClosedTo time.Time    // end of the wait that the server asked everybody for; zero or past: open
-	Quotas   []Quota      // what was last understood of the quotas of requests without a quota key, by policy and limit
-}
-
-func (h *hostState) stats() HostStats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := HostStats{InFlight: h.slots, Waiting: h.waiting, ClosedTo: later(h.gate.until, h.lane.gate.until)}
-	if h.breaker != nil {
-		s.Breaker = h.breaker.state()
-	}
-	s.Quotas = h.lane.quotas(nil)
-	for key, l := range h.lanes {
-		if key.learned() {
-			s.Quotas = l.quotas(s.Quotas)
-		}
-	}
-	slices.SortFunc(s.Quotas, func(a, b Quota) int {
-		return cmp.Or(strings.Compare(a.Policy, b.Policy), cmp.Compare(a.Limit, b.Limit))
-	})
-	return s
-}
-
-// hosts yields a view of every host, most recently used first.
-func (t *hostTable) hosts() iter.Seq2[string, HostStats] {
-	return func(yield func(string, HostStats) bool) {
-		for _, h := range t.snapshot() {
-			if !yield(h.key.String(), h.stats()) {
-				return
-			}
-		}
 	}
 }

@@ -2,6 +2,7 @@ package polite
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -65,4 +66,27 @@ func or[T comparable](v, fallback T) T {
 		return fallback
 	}
 	return v
+}
+
+// settingsOf are the options of one call: its overrides, or else the
+// Transport's.
+func (t *Transport) settingsOf(req *http.Request) Overrides {
+	s := overridesFrom(req.Context())
+	r := &t.opts.Retry
+	s.MaxAttempts = or(s.MaxAttempts, r.MaxAttempts)
+	if r.Disable || nested(req.Context()) {
+		s.MaxAttempts = 1
+	}
+	s.MaxElapsed = or(s.MaxElapsed, r.MaxElapsed)
+	s.MaxWait = or(s.MaxWait, r.MaxWait)
+	s.AttemptTimeout = or(s.AttemptTimeout, r.AttemptTimeout)
+	s.AdmissionWait = or(s.AdmissionWait, t.opts.Limit.MaxWait)
+	if s.QuotaKey == "" && t.opts.QuotaKey != nil {
+		s.QuotaKey = t.opts.QuotaKey(req)
+	}
+	if s.Cost == 0 && t.opts.Cost != nil {
+		s.Cost = t.opts.Cost(req)
+	}
+	s.Cost = max(1, s.Cost)
+	return s
 }

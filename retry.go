@@ -65,7 +65,9 @@ const (
 	// circuit breaker.
 	Failed
 	// Ignored says nothing about the server: the caller gave up, or the fault
-	// was the request's own.
+	// was the request's own. An answer that is well is OK, not Ignored: only OK
+	// lets more requests pass after a refusal, closes the breaker and refills
+	// the retry budget.
 	Ignored
 )
 
@@ -96,6 +98,11 @@ type Verdict struct {
 // failed and final. An error of the request itself (a body that cannot be read,
 // an unsupported scheme), and the end of the caller's context, are ignored and
 // final.
+//
+// It looks at the status and the error alone. Without Options.Classify polite
+// also looks at the headers: a 403, and what a Dialect lists under Refusals, is
+// throttled where they show a rate limit, and X-Should-Retry: false (OpenAI's,
+// and Stripe's like it) is final. A Classify of one's own has to do so itself.
 func DefaultClassify(resp *http.Response, err error) Verdict {
 	if err != nil {
 		return classifyError(err)
@@ -214,4 +221,74 @@ func (b *budget) take(now time.Time, ratio float64) bool {
 		return true
 	}
 	return false
+}
+
+// verdict asks the classifier, after what only the call itself can know.
+func (c *call) verdict(a *attempt, s *signals) Verdict {
+	if a.err != nil && c.ctx.Err() != nil {
+		return Verdict{Outcome: Ignored} // the caller gave up, whatever the error says
+	}
+	if classify := c.t.opts.Classify; classify != nil {
+		return classify(a.resp, a.err)
+	}
+	v := DefaultClassify(a.resp, a.err)
+	if s.refused && v.Outcome == OK {
+		v = Verdict{Outcome: Throttled, Retry: true}
+	}
+	if s.veto {
+		v.Retry = false
+	}
+	return v
+}
+
+// hint finds when the next attempt may be made at the earliest: when the
+// server said, or after the backoff.
+func (c *call) hint(a *attempt, s *signals, now time.Time) {
+	switch {
+	case !a.verdict.Retry && a.verdict.Outcome != Throttled && a.verdict.Outcome != Failed:
+	case a.verdict.Wait > 0:
+		a.retryAt = now.Add(a.verdict.Wait)
+		a.asked = a.verdict.Wait
+	case s.retryAt.After(now):
+		a.retryAt = s.retryAt
+		a.asked = s.retryAt.Sub(now)
+		if s.hint == hintReset {
+			a.retryAt = a.retryAt.Add(resetMargin(a.asked, c.set.MaxWait))
+		}
+	default:
+		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.attempts)))
+	}
+}
+
+// roomFor reports whether time, breaker and budget allow another attempt.
+func (c *call) roomFor(a *attempt) Reason {
+	now := time.Now()
+	reason := ReasonBackoff
+	if a.asked > 0 {
+		reason = ReasonRetryAfter
+	}
+	gated := c.host.gatedUntil(c)
+	err := c.bounded(a.retryAt, reason, now, c.set.MaxWait)
+	if err == nil {
+		err = c.bounded(gated, ReasonRetryAfter, now, c.set.AdmissionWait)
+	}
+	if err != nil {
+		a.cause = err
+		return ReasonTime
+	}
+	if until := c.host.brokenUntil(later(a.retryAt, gated)); !until.IsZero() {
+		a.cause = &CircuitOpenError{Host: c.host.key.String(), Until: until}
+		return ReasonBreaker
+	}
+	if a.asked == 0 && a.verdict.Outcome == Failed && !c.host.grantRetry(now) {
+		return ReasonBudget
+	}
+	return 0
+}
+
+// isCached reports whether a response comes from a cache, and so says nothing
+// about the quota (RFC 9111 section 5.1).
+func isCached(h http.Header) bool {
+	age := h.Get("Age")
+	return age != "" && age != "0"
 }

@@ -3,6 +3,7 @@ package polite
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 )
 
@@ -92,7 +93,7 @@ type Trace struct {
 	Breaker func(BreakerEvent)
 
 	// Stop is called when a call ends without success: why no further attempt
-	// is made.
+	// is made. An answer that is judged OK, such as a 404, is a success.
 	Stop func(StopEvent)
 
 	// Diagnosis is called when polite understands something that the caller can
@@ -250,5 +251,43 @@ func SlogTrace(log *slog.Logger) *Trace {
 				slog.Int64("expected", e.Expected), slog.Int64("limit", e.Quota.Limit), slog.Int64("remaining", e.Quota.Remaining),
 				slog.Duration("asked", e.Asked), slog.Duration("skew", e.Skew), slog.String("remedy", e.Diagnosis.Remedy()))
 		},
+	}
+}
+
+// event is the part of every event that names the request.
+func (c *call) event() Request {
+	return Request{Method: or(c.req.Method, http.MethodGet), Host: c.host.key.String(), Path: c.req.URL.Path}
+}
+
+// publish tells the observers what an attempt has shown; no lock is held.
+func (c *call) publish(a *attempt, s *signals, r *report) {
+	c.publishBreaker(r.now)
+	t := c.trace
+	if t == nil {
+		return
+	}
+	if t.Attempt != nil {
+		t.Attempt(AttemptEvent{Request: c.event(), Attempt: c.attempts, Status: a.status(), Err: a.err,
+			Outcome: a.verdict.Outcome, Duration: r.now.Sub(c.sentAt)})
+	}
+	if t.Quota != nil {
+		for _, q := range s.quotas[:s.n] {
+			t.Quota(QuotaEvent{Request: c.event(), Quota: q})
+		}
+	}
+	if t.Diagnosis != nil {
+		c.diagnose(r.found, s, r.now)
+	}
+	if t.Gate != nil && !r.until.IsZero() {
+		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: c.host.gatedUntil(c), Asked: r.asked})
+	}
+}
+
+func (c *call) publishBreaker(now time.Time) {
+	if c.t.opts.Breaker.Disable {
+		return
+	}
+	if e, ok := c.host.breakerChanged(now); ok && c.trace != nil && c.trace.Breaker != nil {
+		c.trace.Breaker(e)
 	}
 }

@@ -93,21 +93,6 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// end gives back what the call still holds, whichever way it ended: also by a
-// panic in one of the caller's functions.
-func (c *call) end() {
-	if c.wake != nil {
-		c.host.leave(c)
-	}
-	if c.departed {
-		c.host.settle(c, report{now: time.Now(), verdict: Verdict{Outcome: Ignored}}, nil)
-	}
-	if c.current != nil {
-		c.current.abandon()
-	}
-	c.body.end()
-}
-
 // call is one RoundTrip under way.
 type call struct {
 	t        *Transport
@@ -173,22 +158,6 @@ func (c *call) begin() error {
 	return nil
 }
 
-// readAhead keeps a copy of the body, within the time that the call has.
-func (c *call) readAhead() error {
-	ctx, cancel := c.ctx, context.CancelFunc(func() {})
-	if !c.deadline.IsZero() && c.body.again == nil && c.body.orig != nil {
-		ctx, cancel = context.WithDeadline(ctx, c.deadline)
-	}
-	defer cancel()
-	switch {
-	case c.body.keep(ctx):
-		return nil
-	case c.ctx.Err() != nil:
-		return c.ctx.Err()
-	}
-	return &RetryError{Host: c.host.key.String(), Reason: ReasonTime, Err: &bodyReadError{context.DeadlineExceeded}}
-}
-
 // checkRequest refuses what net/http would refuse, before anything is counted.
 func checkRequest(req *http.Request) error {
 	switch {
@@ -198,29 +167,6 @@ func checkRequest(req *http.Request) error {
 		return errors.New("polite: request URL without a host; not sent")
 	}
 	return nil
-}
-
-// settingsOf are the options of one call: its overrides, or else the
-// Transport's.
-func (t *Transport) settingsOf(req *http.Request) Overrides {
-	s := overridesFrom(req.Context())
-	r := &t.opts.Retry
-	s.MaxAttempts = or(s.MaxAttempts, r.MaxAttempts)
-	if r.Disable || nested(req.Context()) {
-		s.MaxAttempts = 1
-	}
-	s.MaxElapsed = or(s.MaxElapsed, r.MaxElapsed)
-	s.MaxWait = or(s.MaxWait, r.MaxWait)
-	s.AttemptTimeout = or(s.AttemptTimeout, r.AttemptTimeout)
-	s.AdmissionWait = or(s.AdmissionWait, t.opts.Limit.MaxWait)
-	if s.QuotaKey == "" && t.opts.QuotaKey != nil {
-		s.QuotaKey = t.opts.QuotaKey(req)
-	}
-	if s.Cost == 0 && t.opts.Cost != nil {
-		s.Cost = t.opts.Cost(req)
-	}
-	s.Cost = max(1, s.Cost)
-	return s
 }
 
 // admission waits until the host's stages let the call depart.
@@ -255,75 +201,6 @@ func (c *call) admission() error {
 	}
 }
 
-// bounded returns an error if a wait until then, one of those that may take
-// most since the given time, would end too late for the call.
-func (c *call) bounded(until time.Time, reason Reason, since time.Time, most time.Duration) error {
-	bound := ""
-	deadline, has := c.ctx.Deadline()
-	switch {
-	case has && !until.Before(deadline): // what is sent at the deadline has no time to be answered
-		bound = boundDeadline
-	case !c.deadline.IsZero() && !until.Before(c.deadline):
-		bound = boundElapsed
-	case most >= 0 && until.Sub(since) > most && until.After(since):
-		bound = boundMaxWait
-	default:
-		return nil
-	}
-	return &WaitError{Host: c.host.key.String(), Reason: reason, Until: until, Bound: bound, Attempts: c.attempts}
-}
-
-// sleep is the only place where polite waits: until the given instant (zero:
-// for as long as the bounds allow), until the call is woken, or until its
-// context ends.
-func (c *call) sleep(until time.Time, reason Reason, since time.Time, most time.Duration) error {
-	end, bound := until, ""
-	if most >= 0 && (end.IsZero() || since.Add(most).Before(end)) {
-		end, bound = since.Add(most), boundMaxWait
-	}
-	if !c.deadline.IsZero() && (end.IsZero() || c.deadline.Before(end)) {
-		end, bound = c.deadline, boundElapsed
-	}
-	var fired <-chan time.Time
-	if !end.IsZero() {
-		timer := time.NewTimer(time.Until(end))
-		defer timer.Stop()
-		fired = timer.C
-	}
-	select {
-	case <-c.ctx.Done():
-		return c.ctx.Err()
-	case <-c.wake:
-		return nil
-	case <-fired:
-		if bound == "" {
-			return nil
-		}
-		return &WaitError{Host: c.host.key.String(), Reason: reason, Bound: bound, Attempts: c.attempts}
-	}
-}
-
-// rouse makes a waiting call look again. It never blocks.
-func (c *call) rouse() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// pause waits out the delay of the call's own retry. Delays that hold for
-// everybody are the gate's, at the next admission.
-func (c *call) pause(a *attempt) error {
-	now := time.Now()
-	if a.closesGate() || !a.retryAt.After(now) {
-		return nil
-	}
-	if c.trace != nil && c.trace.Wait != nil {
-		c.trace.Wait(WaitEvent{Request: c.event(), Reason: ReasonBackoff, Attempt: c.attempts + 1, From: now, Until: a.retryAt})
-	}
-	return c.sleep(a.retryAt, ReasonBackoff, now, -1)
-}
-
 // judge classifies an attempt and enters it into the host's books.
 func (c *call) judge(a *attempt) {
 	now := time.Now()
@@ -347,50 +224,6 @@ func (c *call) judge(a *attempt) {
 	c.publish(a, &s, &r)
 }
 
-// isCached reports whether a response comes from a cache, and so says nothing
-// about the quota (RFC 9111 section 5.1).
-func isCached(h http.Header) bool {
-	age := h.Get("Age")
-	return age != "" && age != "0"
-}
-
-// verdict asks the classifier, after what only the call itself can know.
-func (c *call) verdict(a *attempt, s *signals) Verdict {
-	if a.err != nil && c.ctx.Err() != nil {
-		return Verdict{Outcome: Ignored} // the caller gave up, whatever the error says
-	}
-	if classify := c.t.opts.Classify; classify != nil {
-		return classify(a.resp, a.err)
-	}
-	v := DefaultClassify(a.resp, a.err)
-	if s.refused && v.Outcome == OK {
-		v = Verdict{Outcome: Throttled, Retry: true}
-	}
-	if s.veto {
-		v.Retry = false
-	}
-	return v
-}
-
-// hint finds when the next attempt may be made at the earliest: when the
-// server said, or after the backoff.
-func (c *call) hint(a *attempt, s *signals, now time.Time) {
-	switch {
-	case !a.verdict.Retry && a.verdict.Outcome != Throttled && a.verdict.Outcome != Failed:
-	case a.verdict.Wait > 0:
-		a.retryAt = now.Add(a.verdict.Wait)
-		a.asked = a.verdict.Wait
-	case s.retryAt.After(now):
-		a.retryAt = s.retryAt
-		a.asked = s.retryAt.Sub(now)
-		if s.hint == hintReset {
-			a.retryAt = a.retryAt.Add(resetMargin(a.asked, c.set.MaxWait))
-		}
-	default:
-		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.attempts)))
-	}
-}
-
 // again decides whether there is another attempt, and notes why not.
 func (c *call) again(a *attempt) bool {
 	switch v := a.verdict; {
@@ -411,32 +244,6 @@ func (c *call) again(a *attempt) bool {
 		c.trace.Stop(StopEvent{Request: c.event(), Reason: a.stop, Attempts: c.attempts, Status: a.status(), Err: a.err})
 	}
 	return a.stop == 0
-}
-
-// roomFor reports whether time, breaker and budget allow another attempt.
-func (c *call) roomFor(a *attempt) Reason {
-	now := time.Now()
-	reason := ReasonBackoff
-	if a.asked > 0 {
-		reason = ReasonRetryAfter
-	}
-	gated := c.host.gatedUntil(c)
-	err := c.bounded(a.retryAt, reason, now, c.set.MaxWait)
-	if err == nil {
-		err = c.bounded(gated, ReasonRetryAfter, now, c.set.AdmissionWait)
-	}
-	if err != nil {
-		a.cause = err
-		return ReasonTime
-	}
-	if until := c.host.brokenUntil(later(a.retryAt, gated)); !until.IsZero() {
-		a.cause = &CircuitOpenError{Host: c.host.key.String(), Until: until}
-		return ReasonBreaker
-	}
-	if a.asked == 0 && a.verdict.Outcome == Failed && !c.host.grantRetry(now) {
-		return ReasonBudget
-	}
-	return 0
 }
 
 // conclude hands the last attempt's result to the caller.
@@ -480,40 +287,17 @@ func (c *call) lastFailure() error {
 	return c.current.failure()
 }
 
-// event is the part of every event that names the request.
-func (c *call) event() Request {
-	return Request{Method: or(c.req.Method, http.MethodGet), Host: c.host.key.String(), Path: c.req.URL.Path}
-}
-
-// publish tells the observers what an attempt has shown; no lock is held.
-func (c *call) publish(a *attempt, s *signals, r *report) {
-	c.publishBreaker(r.now)
-	t := c.trace
-	if t == nil {
-		return
+// end gives back what the call still holds, whichever way it ended: also by a
+// panic in one of the caller's functions.
+func (c *call) end() {
+	if c.wake != nil {
+		c.host.leave(c)
 	}
-	if t.Attempt != nil {
-		t.Attempt(AttemptEvent{Request: c.event(), Attempt: c.attempts, Status: a.status(), Err: a.err,
-			Outcome: a.verdict.Outcome, Duration: r.now.Sub(c.sentAt)})
+	if c.departed {
+		c.host.settle(c, report{now: time.Now(), verdict: Verdict{Outcome: Ignored}}, nil)
 	}
-	if t.Quota != nil {
-		for _, q := range s.quotas[:s.n] {
-			t.Quota(QuotaEvent{Request: c.event(), Quota: q})
-		}
+	if c.current != nil {
+		c.current.abandon()
 	}
-	if t.Diagnosis != nil {
-		c.diagnose(r.found, s, r.now)
-	}
-	if t.Gate != nil && !r.until.IsZero() {
-		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: c.host.gatedUntil(c), Asked: r.asked})
-	}
-}
-
-func (c *call) publishBreaker(now time.Time) {
-	if c.t.opts.Breaker.Disable {
-		return
-	}
-	if e, ok := c.host.breakerChanged(now); ok && c.trace != nil && c.trace.Breaker != nil {
-		c.trace.Breaker(e)
-	}
+	c.body.end()
 }
