@@ -103,10 +103,11 @@ func (l *ledger) open(at time.Time, total int64) {
 
 // due is when the reset counts as passed. While it is not known how the quota
 // comes back, and nothing of it is left, that is one request's share of the
-// window later: if the window slides, one request has left it by then.
+// window later, a tenth of it at most: if the window slides, one request has
+// left it by then.
 func (l *ledger) due() time.Time {
 	if l.shape == unknownShape && l.limit > 0 && l.low < l.price {
-		return l.reset.Add(l.margin + l.reset.Sub(l.base.sent)/time.Duration(l.limit))
+		return l.reset.Add(l.margin + l.reset.Sub(l.base.sent)/time.Duration(max(l.limit, 10)))
 	}
 	return l.reset.Add(l.margin)
 }
@@ -238,8 +239,8 @@ func (l *ledger) admit(now time.Time, r spending) (time.Time, Reason) {
 	if !l.known() {
 		return now, 0
 	}
-	if r.aside > 0 && r.aside >= l.wary {
-		return time.Time{}, ReasonProbe
+	if probed := r.last.Add(settle); r.aside > 0 && r.aside >= l.wary && now.Before(probed) {
+		return probed, ReasonProbe
 	}
 	at, reason := l.fits(now, l.left(now, r.aside), &r)
 	if reason == 0 || r.aside == 0 || !at.After(now) {
@@ -254,6 +255,9 @@ func (l *ledger) admit(now time.Time, r spending) (time.Time, Reason) {
 // fits reports when a request fits into what is left.
 func (l *ledger) fits(now time.Time, left float64, r *spending) (time.Time, Reason) {
 	price := float64(r.units) * l.price
+	if l.limit > 0 {
+		price = min(price, l.limit) // nothing is ever given more
+	}
 	switch {
 	case left < price:
 		at := l.refilled(now, price-left)

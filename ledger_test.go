@@ -231,9 +231,8 @@ func TestFirstAnswerMakesWary(t *testing.T) {
 	at, _ := b.next(0.1, 0.1)
 	assert.Equal(t, second(0.1), at)
 	b.aside = 5
-	at, why := b.next(0.1, 0.1)
-	assert.True(t, at.IsZero())
-	assert.Equal(t, ReasonProbe, why)
+	b.assertNext(t, 0.1, 0.1, 1.1, ReasonProbe)
+	b.assertNext(t, 1.1, 0.1, 1.1, 0) // no answer for a second holds nobody any longer
 }
 
 func TestRequestWithoutAnAnswerCountsAsSpent(t *testing.T) {

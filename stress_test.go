@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"botigaaroma.example/polite"
+	politetest "botigaaroma.example/polite/httptest"
 )
 
 // A call that is admitted in the very instant in which it is also woken keeps
@@ -80,4 +81,72 @@ func TestQuotaWithoutAnEndIsForgottenInSilence(t *testing.T) {
 		took := crowd(50, 50, func(int) { do(t, c, request(t, http.MethodGet, aCoffee, "")) })
 		require.Equal(t, 100*time.Millisecond, took)
 	})
+}
+
+// While only one answer has told of the quota, a request that hangs holds the
+// others up for a second, not for as long as it hangs.
+func TestHangingRequestHoldsOthersUpForASecondAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/events" {
+				time.Sleep(25 * time.Second)
+			}
+			return answered(req, 200, "", "X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "20", "X-RateLimit-Reset", "60"), nil
+		})))
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		var hanging sync.WaitGroup
+		defer hanging.Wait()
+		hanging.Go(func() { do(t, c, request(t, http.MethodGet, "http://api.test/events", "")) })
+		synctest.Wait()
+		start := time.Now()
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+// A quota of one request per window is used once per window. The first window
+// takes a tenth longer, for the case that it slides.
+func TestQuotaOfOneIsUsedOncePerWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var free time.Time
+		c := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+			require.False(t, time.Now().Before(free))
+			free = time.Now().Add(100 * time.Second)
+			return answered(req, 200, "", "X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "100"), nil
+		})))
+		start := time.Now()
+		for _, after := range []time.Duration{0, 110, 210, 310} {
+			do(t, c, request(t, http.MethodGet, aCoffee, ""))
+			require.Equal(t, after*time.Second, time.Since(start))
+		}
+	})
+}
+
+// A Cost above all that the server ever gives waits for all of it, not for ever.
+func TestCostAboveTheServersLimitWaitsForAllOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := politetest.Must(t, politetest.Config{Limit: politetest.Limit{Algorithm: politetest.TokenBucket, N: 20, Per: 4 * time.Second}})
+		cost := 1
+		o := steadily(s.Transport())
+		o.Cost = func(*http.Request) int { return cost }
+		c := polite.New(o)
+		for range 30 {
+			do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		}
+		time.Sleep(time.Second)
+		cost = 50
+		start := time.Now()
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		require.Less(t, time.Since(start), 8*time.Second)
+	})
+}
+
+// What a server writes into Location may be secret: an error does not quote it.
+func TestLocationThatCannotBeReadStaysOutOfTheError(t *testing.T) {
+	c := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+		return answered(req, 302, "", "Location", "http://api.test%zz/?token=s3cr3t"), nil
+	})))
+	_, err := c.Get(t.Context(), aCoffee)
+	require.ErrorContains(t, err, "Location")
+	require.NotContains(t, err.Error(), "s3cr3t")
 }
