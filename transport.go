@@ -78,12 +78,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for {
-		if err := c.admission(); err != nil {
+		if err := c.admission(); err != nil { // host.go: breaker, gate, ledger, limits; wait.go
 			return nil, c.notSent(err)
 		}
-		a := c.send()
-		c.judge(a)
-		if !c.again(a) {
+		a := c.send()    // attempt.go, wire.go, body.go
+		c.judge(a)       // headers.go reads, retry.go classifies, host.go keeps the books
+		if !c.again(a) { // retry.go
 			return c.conclude(a)
 		}
 		a.discard()
