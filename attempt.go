@@ -96,7 +96,8 @@ func attemptOf(resp *http.Response) *attempt {
 
 // Attempts returns how many requests were sent for a response: 1 if the first
 // attempt brought it, more after retries and after net/http's own repetitions
-// on connections that had died; 0 if the response is not from polite.
+// on connections that had died; 0 if the response is not from polite. In
+// Options.Classify it counts up to the attempt that is judged.
 func Attempts(resp *http.Response) int {
 	if a := attemptOf(resp); a != nil {
 		return a.call.attempts

@@ -20,7 +20,7 @@ type Backoff func(failed int) time.Duration
 //
 // Zero values are the defaults of polite: initial 1 s, max 60 s, factor 2,
 // jitter 0.5 (delays spread from half to one and a half times). A negative
-// jitter means none, a jitter above 1 means 1, a factor from 0 to 1 means 1
+// jitter means none, a jitter above 1 means 1, any other factor below 1 means 1
 // (a constant delay). Negative durations mean the default, as zero does.
 //
 // Without jitter clients that failed together return together; see RFC 6585

@@ -123,10 +123,10 @@ const MaxFetch = 64 << 20
 // failure of the connection; a short body never comes back without an error.
 //
 // For a 2xx status decode (which may be nil) is given the response and its
-// body; its error ends the call as it is, except that a body whose end the
-// server did not mark (HTTP/1 until close) may have been cut, so there it is
-// treated as a failed connection. Decode may run once per attempt and should
-// fill a fresh value each time; JSON returns one that does.
+// body; its error ends the call, wrapped in a *RetryError, except that a body
+// whose end the server did not mark (HTTP/1 until close) may have been cut, so
+// there it is treated as a failed connection. Decode may run once per attempt
+// and should fill a fresh value each time; JSON returns one that does.
 //
 // The response's body is already read: closing it is harmless and not needed,
 // and it can be read again from memory. A status outside 2xx comes back as the

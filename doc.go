@@ -26,13 +26,22 @@
 //     part; then one request goes ahead and the rest follow as it succeeds;
 //   - quota ledger: what the response headers say is left, less what is under
 //     way; nothing is sent at 0 before the reset, and the last few requests of
-//     a quota are spread over the time to it (PreemptiveOptions);
-//   - the client's own limits: rates, requests in flight (LimitOptions);
+//     a quota are spread over the time to it (PreemptiveOptions). The first
+//     request goes ahead alone: the others wait at most 1 s for its answer;
+//   - the client's own limits: rates, requests in flight, and for a server that
+//     refuses without a hint a learned rate (LimitOptions, Adaptive);
 //   - the attempt itself, bounded in time;
 //   - the verdict: classify, retry or return (RetryOptions).
 //
 // Calls wait in the order in which they began. A wait that is known to end too
 // late for the call is not begun: the call fails at once and says why.
+//
+// # Ready options
+//
+// Aroma, SmartBill, PromoAzi and GitHub return options for one API each.
+// Generic is for an API of which nothing is known: the defaults and
+// LimitOptions.Adaptive. Each returns a plain Options struct, to be changed at
+// will and given to New.
 //
 // # Defaults
 //
@@ -46,10 +55,14 @@
 //	one wait for admission      2 min          LimitOptions.MaxWait
 //	calls waiting               10,000 a host  LimitOptions.MaxWaiting
 //	own rates, in flight        unlimited      LimitOptions
+//	a learned rate              off            LimitOptions.Adaptive
 //	spreading begins below      10 remaining   PreemptiveOptions.Threshold
 //	breaker opens after         5 failures in a row, or half of 20 in 10 s
 //	breaker's probe             every 5 s      BreakerOptions.OpenFor
 //	hosts remembered            1,024          Options.MaxHosts
+//	a body in memory            64 MiB         MaxFetch
+//	attempts per page           3 in all       Pager.MaxAttempts
+//	pages per walk              10,000         Pager.MaxPages
 //
 // A batch job that may wait for several windows of a quota raises
 // LimitOptions.MaxWait and RetryOptions.MaxElapsed.
@@ -57,11 +70,12 @@
 // # What is retried
 //
 // Statuses 429, 502, 503 and 504 and failures of the connection; a 403 that
-// the headers show to be a rate limit; nothing else, unless Options.Classify
-// says so. Repeated are GET, HEAD, PUT, DELETE, OPTIONS and TRACE, requests
-// with an Idempotency-Key, requests that Overrides.Idempotent vouches for, and
-// any request that certainly was not sent. The second attempt sends the same
-// bytes, from Request.GetBody or from a copy of at most 1 MiB, or is not made.
+// the headers show to be a rate limit; nothing else. Options.Classify takes the
+// place of this judgement, with DefaultClassify as its base. Repeated are GET,
+// HEAD, PUT, DELETE, OPTIONS and TRACE, requests with an Idempotency-Key,
+// requests that Overrides.Idempotent vouches for, and any request that certainly
+// was not sent. The second attempt sends the same bytes, from Request.GetBody
+// or from a copy of at most 1 MiB, or is not made.
 //
 // A delay that the server names is never shortened. If it is longer than the
 // call may wait, the response comes back at once and CheckResponse tells the
@@ -75,12 +89,22 @@
 // *url.Error, is one of
 //
 //   - *RetryError: the last attempt failed; it wraps the cause and says whether
-//     the server may have received the request;
+//     the server may have received the request. In a Fetch the cause may also
+//     be decode's error or a *BodyTooLargeError;
 //   - *WaitError: the wait before the next attempt would pass a bound;
 //   - *CircuitOpenError: nothing was sent, the breaker is open;
-//   - the context's error, when that ended the call.
+//   - the context's error, when that ended the call;
+//   - an error of no type of its own for a request that cannot be sent at all,
+//     such as one whose URL has no host.
 //
 // Their messages hold no header, no query and no userinfo of a URL.
+//
+// # What happens and why
+//
+// A Trace observes waits, attempts, quotas, refusals and breakers; SlogTrace
+// makes one that logs. Trace.Diagnosis tells what the caller can mend, with the
+// remedy: a limit lower than expected, a quota that others spend too, clocks
+// that differ, a missing Retry-After. Transport.Hosts shows the present state.
 //
 // # Concurrency and lifetime
 //

@@ -84,7 +84,8 @@ type Rate struct {
 	Key string
 }
 
-// PerSecond, PerMinute and PerHour are evenly spaced rates.
+// PerSecond returns an evenly spaced rate of n per second. Of several evenly
+// spaced rates only the slowest has an effect; see Rate.Burst.
 func PerSecond(n int) Rate { return Rate{N: n, Per: time.Second} }
 
 // PerMinute returns an evenly spaced rate of n per minute.

@@ -34,7 +34,8 @@ type ResponseError struct {
 	TraceID string
 
 	// Cause is the local reason that kept polite from another attempt, if it
-	// was one: a *WaitError, for example.
+	// was one: a *WaitError, for example. errors.Is looks into it, and so may
+	// report context.DeadlineExceeded for a delay that was too long to wait.
 	Cause error
 }
 

@@ -24,10 +24,10 @@
 //
 // # What it can be
 //
-// The zero [Config] has one limit for everybody. [Aroma] is the whole shop with its tiers, keys and costs; other
-// ready configs imitate other systems: [PromoAzi], [SmartBill], [GitHub], [Nginx], [WrongHint], [SkewedClock].
-// A list of [Policy] values describes any other. [NewFleet] runs several instances, with counters of their own or
-// in a common [Store]. [Oracle] computes how fast a client could possibly be.
+// The zero [Config] has one limit, [DefaultLimit], counted for each caller alone. [Aroma] is the whole shop with its
+// tiers, keys and costs; other ready configs imitate other systems: [PromoAzi], [SmartBill], [GitHub], [Nginx],
+// [WrongHint], [SkewedClock]. A list of [Policy] values describes any other. [NewFleet] runs several instances, with
+// counters of their own or in a common [Store]. [Oracle] computes how fast a client could possibly be.
 //
 // # Who is asking
 //

@@ -82,7 +82,7 @@ func (c Scorecard) String() string {
 // Tolerance says how much is forgiven. The zero Tolerance is the one that [RequireWellBehaved] uses.
 type Tolerance struct {
 	// Refusals is how many of 100 requests may be refused; 0 = 5, negative = none.
-	// The first few of a client are always forgiven: nobody knows a limit before the first answer.
+	// The first three of a client are forgiven, unless negative: nobody knows a limit before the first answer.
 	Refusals float64
 	// Reopen100ms bounds the requests in a tenth of a second after a told instant has passed; 0 = not judged.
 	Reopen100ms int
@@ -131,7 +131,9 @@ func (c Scorecard) Offences(t Tolerance) []string {
 }
 
 // RequireWellBehaved fails the test at once, with the reasons and the table, if a client of this server
-// misbehaved. Call it when the work is done and every response body closed.
+// misbehaved: came early, repeated or doubled what was not safe, reused a key, left a body open, or was refused
+// more than three times and in more than 5 % of its requests ([Manners.Offences] under the zero [Tolerance]). Call it
+// when the work is done and every response body closed. A server that nobody called passes; see [Server.Requests].
 func RequireWellBehaved(t testing.TB, server *Server) {
 	t.Helper()
 	card := server.Scorecard()
