@@ -49,7 +49,7 @@ var diagnoses = [...]struct {
 	},
 	SharedQuota: {
 		phrase: "somebody else spends the same quota",
-		remedy: "use credentials of its own for each program, or one shared Limiter for all of them; if single requests cost more than others, say so with Options.Cost",
+		remedy: "use credentials of its own for each program, or divide the limit among them with LimitOptions.Rates; if single requests cost more than others, say so with Options.Cost",
 		shows:  (*examination).sharedQuota,
 	},
 	NoRetryAfter: {

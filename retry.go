@@ -36,9 +36,10 @@ type RetryOptions struct {
 	// Exponential with its defaults.
 	Backoff Backoff
 
-	// BudgetRatio bounds the retries that the server did not ask for to this
-	// share of the successes, per host, with 10 retries in reserve: 0 means
-	// 0.1, negative means no budget. One retry in 10 s is always granted.
+	// BudgetRatio bounds the retries of failures (Outcome Failed) for which the
+	// server named no delay to this share of the successes, per host, with 10
+	// retries in reserve: 0 means 0.1, negative means that they are unlimited.
+	// One retry in 10 s is always granted.
 	BudgetRatio float64
 
 	// GenerateKeys gives every request with a method that is not idempotent an
@@ -192,8 +193,8 @@ func (o *RetryOptions) withDefaults() {
 	o.BudgetRatio = or(o.BudgetRatio, 0.1)
 }
 
-// budget is the retry budget of one host: a token for every retry that the
-// server did not ask for. Successes fill it, so in an outage the retries end
+// budget is the retry budget of one host: a token for every retry of a failure
+// for which the server named no delay. Successes fill it, so in an outage the retries end
 // and the host sees little more than the callers' own demand.
 type budget struct {
 	spent float64   // tokens taken and not yet returned; 0 is full
@@ -260,8 +261,9 @@ func (c *call) hint(a *attempt, s *signals, now time.Time) {
 	}
 }
 
-// roomFor reports whether time, breaker and budget allow another attempt.
-func (c *call) roomFor(a *attempt) Reason {
+// obstacle is why time, breaker or budget do not allow another attempt; 0 if they
+// do. The token of the budget is taken last, for an attempt that is made.
+func (c *call) obstacle(a *attempt) Reason {
 	now := time.Now()
 	reason := ReasonBackoff
 	if a.asked > 0 {

@@ -41,7 +41,8 @@ const (
 	ReasonNotRepeatable
 	// ReasonFinal is that a repetition cannot help.
 	ReasonFinal
-	// ReasonTime is that the delay would pass the time that the call has.
+	// ReasonTime is that the delay would pass the time that the call has, or
+	// that its context has ended.
 	ReasonTime
 )
 

@@ -100,7 +100,7 @@ type call struct {
 	ctx      context.Context
 	host     *hostState
 	trace    *Trace
-	set      Overrides // the options of this call, none of them zero by default
+	set      Overrides // the options of this call; see settingsOf
 	endpoint endpoint  // what its bucket is remembered by
 	key      string    // Idempotency-Key, if any
 	body     requestBody
@@ -238,7 +238,7 @@ func (c *call) again(a *attempt) bool {
 	case !c.mayRepeat(a.phase):
 		a.stop = ReasonNotRepeatable
 	default:
-		a.stop = c.roomFor(a)
+		a.stop = c.obstacle(a)
 	}
 	if a.stop != 0 && c.trace != nil && c.trace.Stop != nil {
 		c.trace.Stop(StopEvent{Request: c.event(), Reason: a.stop, Attempts: c.attempts, Status: a.status(), Err: a.err})

@@ -1,11 +1,10 @@
 package polite
 
-import (
-	"time"
-)
+import "time"
 
-// bounded returns an error if a wait until then, one of those that may take
-// most since the given time, would end too late for the call.
+// bounded returns an error if a wait until then would end too late for the call,
+// or more than most (negative: unlimited) after since. A zero instant, which is
+// not known, never does.
 func (c *call) bounded(until time.Time, reason Reason, since time.Time, most time.Duration) error {
 	bound := ""
 	deadline, has := c.ctx.Deadline()
@@ -14,7 +13,7 @@ func (c *call) bounded(until time.Time, reason Reason, since time.Time, most tim
 		bound = boundDeadline
 	case !c.deadline.IsZero() && !until.Before(c.deadline):
 		bound = boundElapsed
-	case most >= 0 && until.Sub(since) > most && until.After(since):
+	case most >= 0 && until.Sub(since) > most:
 		bound = boundMaxWait
 	default:
 		return nil
