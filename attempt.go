@@ -302,9 +302,8 @@ func (a *attempt) failure() error {
 	if a.err != nil {
 		return a.err
 	}
-	e := &ResponseError{StatusCode: a.resp.StatusCode, Method: or(a.call.req.Method, http.MethodGet), URL: redacted(a.call.req.URL),
-		Attempts: a.call.attempts, RetryAfter: a.asked, TraceID: a.resp.Header.Get("Aroma-Traca-Id")}
-	return e
+	return &ResponseError{StatusCode: a.resp.StatusCode, Method: or(a.call.req.Method, http.MethodGet), URL: redacted(a.call.req.URL),
+		Attempts: a.call.attempts, RetryAfter: a.asked, TraceID: a.resp.Header.Get(headerTraceID)}
 }
 
 // Drains of answers that are not handed over end after so many bytes and so

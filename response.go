@@ -81,6 +81,10 @@ func brief(s string) string {
 // Unwrap returns the local reason, if any.
 func (e *ResponseError) Unwrap() error { return e.Cause }
 
+// headerTraceID is where Botiga Aroma names the trace of a request, should the
+// body not.
+const headerTraceID = "Aroma-Traca-Id"
+
 // maxErrorBody bounds how much of an error body CheckResponse reads.
 const maxErrorBody = 64 << 10
 
@@ -99,7 +103,7 @@ func CheckResponse(resp *http.Response) error {
 	if a := attemptOf(resp); a != nil {
 		e.Attempts, e.Reason, e.RetryAfter, e.Cause = a.call.attempts, or(a.stop, ReasonFinal), a.asked, a.cause
 	}
-	e.TraceID = resp.Header.Get("Aroma-Traca-Id")
+	e.TraceID = resp.Header.Get(headerTraceID)
 	e.readBody(PeekBody(resp, maxErrorBody))
 	return e
 }
@@ -131,14 +135,9 @@ func (e *ResponseError) readBody(body []byte) {
 	e.Code = text("codi", "code", "type")
 	e.Message = text("missatge", "message", "detail", "title")
 	e.TraceID = or(text("tracaId", "traceId", "trace_id"), e.TraceID)
-	e.Details = or2(fields["detalls"], fields["details"])
-}
-
-func or2(a, b json.RawMessage) json.RawMessage {
-	if a != nil {
-		return a
+	if e.Details = fields["detalls"]; e.Details == nil {
+		e.Details = fields["details"]
 	}
-	return b
 }
 
 // PeekBody returns at most the first n bytes of the response's body and leaves
