@@ -113,6 +113,7 @@ func (c *call) send() *attempt {
 		a = new(attempt)
 	}
 	c.current = a
+	c.tries++
 	a.call, a.wire = c, c.t.wires.get()
 	a.ctx, a.wire.cancel = context.WithCancelCause(c.ctx)
 	req, err := c.request(a)

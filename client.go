@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 )
@@ -59,7 +60,8 @@ type Options struct {
 
 	// ExpectedLimit is the quota that the caller thinks it has, in requests per
 	// window. If a server announces less, Trace.Diagnosis says so: the usual
-	// cause is a missing Authorization header. 0 or negative means none.
+	// cause is a missing Authorization header. Requests with a quota key of their
+	// own are not compared. 0 or negative means none.
 	ExpectedLimit int64
 
 	// Trace observes every call of this Transport; see WithTrace for one call.
@@ -165,6 +167,9 @@ func keepBody(resp *http.Response) {
 // an earlier attempt remains.
 func JSON[T any](v *T) func(*http.Response, []byte) error {
 	return func(_ *http.Response, body []byte) error {
+		if v == nil {
+			return errors.New("polite: JSON was given a nil pointer")
+		}
 		var fresh T
 		if err := json.Unmarshal(body, &fresh); err != nil {
 			return err

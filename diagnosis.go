@@ -138,6 +138,8 @@ type examination struct {
 	s        signals       // the call's own to the heap
 	asked    time.Duration // what the server asked for; 0 if it did not
 	expected int64
+	own      bool // the lane is the host's own,
+	alone    bool // and there is no other
 }
 
 // examineLocked returns what the end of an attempt shows for the first time.
@@ -150,7 +152,8 @@ func (h *hostState) examineLocked(c *call, r *report, s *signals) findings {
 			l.evidence = new(evidence)
 		}
 	}
-	x := examination{evidence: c.lane.evidence, l: c.lane, c: c, r: *r, s: *s, expected: h.opts.ExpectedLimit}
+	x := examination{evidence: c.lane.evidence, l: c.lane, c: c, r: *r, s: *s, expected: h.opts.ExpectedLimit,
+		own: c.lane == &h.lane, alone: len(h.lanes) == 0}
 	if s.retryAt.After(r.now) {
 		x.asked = s.retryAt.Sub(r.now)
 	}
@@ -198,7 +201,9 @@ func (s *signals) below(expected int64) *Quota {
 	return nil
 }
 
-func (x *examination) lowLimit() bool { return x.s.below(x.expected) != nil }
+// lowLimit looks at the host's own quota: what goes by another key or bucket,
+// searches say, has a limit of its own.
+func (x *examination) lowLimit() bool { return x.own && x.s.below(x.expected) != nil }
 
 func (x *examination) noRetryAfter() bool {
 	if x.r.verdict.Outcome != Throttled || x.c.current.status() != http.StatusTooManyRequests {
@@ -304,10 +309,10 @@ const (
 // sharedQuota compares the answers of requests that were alone under way: what
 // the quota lost between two of them is the price of the second. A price may be
 // any, but one and the same request has one price, and the requests of an
-// endpoint have few.
+// endpoint have few. Requests by another key may use this quota up, too.
 func (x *examination) sharedQuota() bool {
 	t, q := &x.spending, x.s.countsRequests()
-	if q == nil || t.off || x.l.flight.n > 0 {
+	if q == nil || t.off || !x.alone || x.l.flight.n > 0 {
 		t.limit = 0
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"strconv"
 	"sync"
 	"testing"
@@ -322,14 +323,14 @@ func TestFindingsAreToldOnce(t *testing.T) {
 			return answered(req, http.StatusTooManyRequests, "", "X-RateLimit-Limit", "60", "Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), nil
 		}))
 		opts.ExpectedLimit, opts.Retry.Disable = 300, true
-		opts.QuotaKey = func(r *http.Request) string { return r.URL.Path }
+		opts.QuotaKey = func(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/a") }
 		client := polite.New(opts)
 		for range 3 {
 			for _, path := range []string{"/a", "/b"} {
 				fetch(t.Context(), client, "http://api.test"+path)
 			}
 		}
-		assert.Equal(t, []polite.Diagnosis{polite.LowLimit, polite.NoRetryAfter, polite.SkewedClock, polite.LowLimit}, kinds(told()))
+		assert.Equal(t, []polite.Diagnosis{polite.LowLimit, polite.NoRetryAfter, polite.SkewedClock}, kinds(told()))
 	})
 }
 
@@ -372,4 +373,38 @@ func ExampleDiagnosis() {
 	// Output:
 	// the server's limit is lower than expected (60 instead of 300)
 	// check the Authorization header: without it the server applies the low limit of anonymous callers
+}
+
+// Searches have a limit of their own; that it is lower than the reads' says
+// nothing about the caller's credentials.
+func TestLimitOfAnotherKeyIsNotLow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := politetest.Must(t, politetest.Aroma())
+		o := polite.Aroma()
+		o.Base, o.ExpectedLimit = server.Transport(), 60
+		o.Trace = &polite.Trace{Diagnosis: func(e polite.DiagnosisEvent) { t.Error(e.Diagnosis) }}
+		client := polite.New(o)
+		fetch(t.Context(), client, coffees)
+		fetch(t.Context(), client, "http://api.test/v1/cafes?q=etiopia")
+	})
+}
+
+// A quota that another key's requests use up, too, is not a stranger's work.
+func TestOwnRequestsByAnotherKeyAreNotAStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := politetest.Must(t, politetest.PromoAzi())
+		o := polite.PromoAzi(func(r *http.Request) bool { return r.URL.Query().Has("q") })
+		o.Base = server.Transport()
+		o.Trace = &polite.Trace{Diagnosis: func(e polite.DiagnosisEvent) {
+			assert.NotEqual(t, polite.SharedQuota, e.Diagnosis)
+		}}
+		client := polite.New(o)
+		for i := range 40 {
+			url := coffees
+			if i%3 == 0 {
+				url = "http://api.test/v1/cafes?q=etiopia"
+			}
+			fetch(t.Context(), client, url)
+		}
+	})
 }

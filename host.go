@@ -199,8 +199,10 @@ func (h *hostState) settle(c *call, r report, s *signals) findings {
 		c.lane.gate.close(r.now, r.until, r.latest, r.asked)
 	case !r.until.IsZero():
 		h.gate.close(r.now, r.until, r.latest, r.asked)
-	case r.verdict.Outcome == OK:
-		h.budget.success(h.opts.Retry.BudgetRatio)
+	case r.answered && (r.verdict.Outcome == OK || r.verdict.Outcome == Ignored):
+		if r.verdict.Outcome == OK {
+			h.budget.success(h.opts.Retry.BudgetRatio)
+		}
 		c.lane.gate.passed(r.now)
 		h.gate.passed(r.now)
 	}

@@ -490,3 +490,23 @@ func TestSmallBucketIsUsedAtItsRate(t *testing.T) {
 		})
 	}
 }
+
+// A classifier that says nothing about good answers does not keep everybody in
+// a single file after a refusal.
+func TestIgnoredAnswersWidenTheStreamToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := &refusing{until: time.Now().Add(time.Second)}
+		client := polite.New(&polite.Options{Base: base, Classify: func(resp *http.Response, err error) polite.Verdict {
+			if v := polite.DefaultClassify(resp, err); v.Outcome == polite.Throttled {
+				return v
+			}
+			return polite.Verdict{Outcome: polite.Ignored}
+		}})
+		crowd(64, 64, func(int) {
+			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, "http://api.test/"))
+		})
+		later, early := base.since()
+		assert.Equal(t, 1, early)
+		assert.LessOrEqual(t, later[len(later)-1]-later[0], 7*roundTime, "1, 2, 4, … 32 at a time")
+	})
+}

@@ -111,7 +111,7 @@ func classifySmartBill(resp *http.Response, err error) Verdict {
 	if err != nil || resp.StatusCode != http.StatusForbidden {
 		return v
 	}
-	if Attempts(resp) > 1 {
+	if triesOf(resp) > 1 {
 		return Verdict{Outcome: Throttled, Wait: 10 * time.Minute}
 	}
 	return Verdict{Outcome: Throttled, Retry: true, Wait: time.Minute}
@@ -204,7 +204,7 @@ func classifyGitHub(resp *http.Response, err error) Verdict {
 	case resp.Header.Get("Retry-After") != "", resp.Header.Get("X-RateLimit-Remaining") == "0":
 		return refused
 	case resp.StatusCode == http.StatusTooManyRequests, isSecondaryLimit(PeekBody(resp, 4<<10)):
-		refused.Wait = time.Minute << max(0, min(Attempts(resp)-1, 10))
+		refused.Wait = time.Minute << max(0, min(triesOf(resp)-1, 10))
 		return refused
 	}
 	return DefaultClassify(resp, nil)
@@ -222,4 +222,13 @@ func isSecondaryLimit(body []byte) bool {
 // New or NewTransport.
 func Generic() *Options {
 	return &Options{Limit: LimitOptions{Adaptive: true}}
+}
+
+// triesOf is how many attempts the call of a response has made, without the
+// repetitions of net/http on connections that had died.
+func triesOf(resp *http.Response) int {
+	if a := attemptOf(resp); a != nil {
+		return a.call.tries
+	}
+	return 1
 }

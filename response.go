@@ -3,6 +3,7 @@ package polite
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -92,6 +93,9 @@ const maxErrorBody = 64 << 10
 // other. It reads at most the first 64 KiB of the body for the error's fields
 // and leaves the body readable from its start; the caller still closes it.
 func CheckResponse(resp *http.Response) error {
+	if resp == nil {
+		return errors.New("polite: no response to check")
+	}
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return nil
 	}
@@ -145,7 +149,7 @@ func (e *ResponseError) readBody(body []byte) {
 // whoever reads the body. The peek takes as long as those bytes take to
 // arrive, bounded as every read of a body is.
 func PeekBody(resp *http.Response, n int) []byte {
-	if resp.Body == nil || resp.Body == http.NoBody || n <= 0 {
+	if resp == nil || resp.Body == nil || resp.Body == http.NoBody || n <= 0 {
 		return nil
 	}
 	head, err := io.ReadAll(io.LimitReader(resp.Body, int64(n)))

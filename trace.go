@@ -203,8 +203,11 @@ func both[E any](f, g func(E)) func(E) {
 // SlogTrace returns a Trace that writes structured lines to log: waits, quotas
 // and attempts at debug level; closed gates and the reasons of calls that end
 // without success at info level; a breaker that opens and diagnoses, with their
-// remedies, at warn level.
+// remedies, at warn level. A nil log is slog.Default.
 func SlogTrace(log *slog.Logger) *Trace {
+	if log == nil {
+		log = slog.Default()
+	}
 	request := func(r Request) slog.Attr {
 		return slog.Group("request", "method", r.Method, "host", r.Host, "path", r.Path)
 	}

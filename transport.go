@@ -109,6 +109,7 @@ type call struct {
 
 	start    time.Time
 	deadline time.Time // end of MaxElapsed; zero is none
+	tries    int       // attempts begun
 	attempts int       // requests sent, net/http's own repetitions included
 	reached  bool      // any of them may have reached the server
 	departed bool      // admitted, and not yet entered as ended
