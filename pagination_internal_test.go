@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -114,8 +115,13 @@ func FuzzNextLink(f *testing.F) {
 		if target == "" {
 			return
 		}
-		assert.Contains(t, value, "<"+value[strings.Index(value, target):strings.Index(value, target)+len(target)])
 		assert.NotContains(t, target, ">")
+		bracketed := false
+		for i := range value {
+			before := strings.TrimRightFunc(value[:i], unicode.IsSpace)
+			bracketed = bracketed || strings.HasPrefix(value[i:], target) && strings.HasSuffix(before, "<")
+		}
+		assert.True(t, bracketed, "%q stands in brackets", target)
 	})
 }
 
