@@ -122,7 +122,8 @@ func (e *RetryError) Error() string {
 // Unwrap returns the error of the last attempt.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// Timeout reports whether the last attempt timed out.
+// Timeout reports whether the last attempt timed out, or the delay before
+// another one would have passed a bound of time.
 func (e *RetryError) Timeout() bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(e.Err, &timeout) && timeout.Timeout()
@@ -132,7 +133,7 @@ func (e *RetryError) Timeout() bool {
 // its body paused, for longer than RetryOptions.AttemptTimeout (or for what
 // was left of MaxElapsed). errors.Is reports it as context.DeadlineExceeded.
 type AttemptTimeoutError struct {
-	After time.Duration
+	After time.Duration // how long it was given
 }
 
 func (e *AttemptTimeoutError) Error() string {

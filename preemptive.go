@@ -45,7 +45,7 @@ type gate struct {
 	until time.Time // nobody before it
 	share float64   // of the wait, added at random; drawn once per closing
 	asked bool      // the server named the instant
-	ramp  int       // after it, as many at a time, growing with each success; 0 is all
+	ramp  int       // after it, as many at a time, growing with each answer; 0 is all
 }
 
 // rampOpen is the width at which a ramp no longer holds anybody back.
@@ -88,8 +88,8 @@ func (g *gate) admit(now, last time.Time, inFlight int) (time.Time, Reason) {
 	return later(now, last.Add(settle)), ReasonProbe
 }
 
-// passed is told of each success: the ramp widens, which doubles it per round
-// trip.
+// passed is told of each answer that is neither a refusal nor a failure: the ramp
+// widens, which doubles it per round trip.
 func (g *gate) passed(now time.Time) {
 	if g.ramp > 0 && !now.Before(g.until) {
 		if g.ramp++; g.ramp >= rampOpen {

@@ -67,8 +67,7 @@ const (
 	Failed
 	// Ignored says nothing about the server: the caller gave up, or the fault
 	// was the request's own. An answer that is well is OK, not Ignored: only OK
-	// lets more requests pass after a refusal, closes the breaker and refills
-	// the retry budget.
+	// closes the breaker, refills the retry budget and raises a learned rate.
 	Ignored
 )
 

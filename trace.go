@@ -121,11 +121,11 @@ type WaitEvent struct {
 // AttemptEvent is one attempt.
 type AttemptEvent struct {
 	Request
-	Attempt  int // counted from 1
-	Status   int // 0 without a response
-	Err      error
+	Attempt  int   // counted from 1
+	Status   int   // 0 without a response
+	Err      error // nil with a response
 	Outcome  Outcome
-	Duration time.Duration // from sending to the headers
+	Duration time.Duration // from sending to the headers; in a Fetch to the end of the body
 }
 
 // QuotaEvent is what a response said about one quota.
