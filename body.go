@@ -194,7 +194,7 @@ func (s *sentBody) Close() error {
 // responseBody is the body of a response that is handed over. The attempt ends
 // when the body does: at its end, at an error, or when it is closed. Each read
 // is bounded in time.
-type responseBody struct{ *attempt }
+type responseBody struct{ of *attempt }
 
 // reader is the attempt as its response's body.
 func (a *attempt) reader() io.ReadCloser {
@@ -208,14 +208,14 @@ func (a *attempt) reader() io.ReadCloser {
 }
 
 func (b responseBody) Read(p []byte) (int, error) {
-	b.bound(b.readTime())
-	n, err := b.body.Read(p)
-	b.unbound()
+	b.of.bound(b.readTime())
+	n, err := b.of.body.Read(p)
+	b.of.unbound()
 	if err != nil {
 		if err != io.EOF {
-			err = b.timeoutOr(err)
+			err = b.of.timeoutOr(err)
 		}
-		b.finish()
+		b.of.finish()
 	}
 	return n, err
 }
@@ -223,15 +223,15 @@ func (b responseBody) Read(p []byte) (int, error) {
 // readTime is how long one read may take. In a Fetch the reading is part of the
 // call, which has an end.
 func (b responseBody) readTime() time.Duration {
-	if b.call.fetches {
-		return b.call.attemptTime()
+	if c := b.of.call; c.fetches {
+		return c.attemptTime()
 	}
-	return b.call.set.AttemptTimeout
+	return b.of.call.set.AttemptTimeout
 }
 
 func (b responseBody) Close() error {
-	err := b.body.Close()
-	b.finish()
+	err := b.of.body.Close()
+	b.of.finish()
 	return err
 }
 
