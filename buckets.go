@@ -72,10 +72,10 @@ func (h *hostState) followLocked(c *call) {
 	c.lane = l
 }
 
-// sortLocked moves a call whose answer has arrived, and with it what else is
+// moveLocked moves a call whose answer has arrived, and with it what else is
 // under way or waits on its endpoint, to the lane of the bucket that the answer
 // speaks of.
-func (h *hostState) sortLocked(c *call, r *report, s *signals) {
+func (h *hostState) moveLocked(c *call, r *report, s *signals) {
 	if s == nil || r.uncounted || c.set.QuotaKey != "" {
 		return
 	}

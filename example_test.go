@@ -84,7 +84,9 @@ func ExampleOptions_classify() {
 			if resp != nil && resp.StatusCode == http.StatusForbidden {
 				return polite.Verdict{Outcome: polite.Throttled, Retry: true, Wait: 10 * time.Millisecond} // a minute, in earnest
 			}
-			return polite.Verdict{Outcome: polite.Ignored}
+			v := polite.DefaultClassify(resp, err)
+			v.Retry = false
+			return v
 		},
 	})
 	resp, err := client.Get(context.Background(), "https://api.botigaaroma.example/v1/cafes/1")
@@ -130,7 +132,7 @@ func ExampleLimitOptions() {
 			return ""
 		},
 		Limit: polite.LimitOptions{Rates: []polite.Rate{
-			polite.PerSecond(3),
+			polite.PerSecond(20),
 			{N: 120, Per: time.Minute, Burst: 10},
 			{N: 2000, Per: time.Hour, Burst: 400}, // evenly spaced it would be one in 1.8 s
 			{N: 30, Per: time.Minute, Key: "search"},
@@ -145,8 +147,8 @@ func ExampleLimitOptions() {
 		}
 		resp.Body.Close()
 	}
-	fmt.Println("three a second are a third of a second apart:", time.Since(start) >= time.Second/3)
-	// Output: three a second are a third of a second apart: true
+	fmt.Println("twenty a second are a twentieth of a second apart:", time.Since(start) >= time.Second/20)
+	// Output: twenty a second are a twentieth of a second apart: true
 }
 
 // Trace observes what polite does and why.

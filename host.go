@@ -189,7 +189,7 @@ func (h *hostState) settle(c *call, r report, s *signals) findings {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.flying--
-	h.sortLocked(c, &r, s)
+	h.moveLocked(c, &r, s)
 	c.lane.arrive(c, r, s)
 	found := h.examineLocked(c, &r, s)
 	h.learnLocked(c, &r)
