@@ -151,6 +151,19 @@ func (h *hostState) leaveLocked(c *call) {
 	}
 }
 
+// mayAsk reports whether a call that would fail for a quota may be sent all the
+// same, ahead of others like it, because the quota may not be its own: a strict
+// one for signing in, say, must not end the use of a whole host.
+func (h *hostState) mayAsk(c *call, why Reason) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.asks || why != ReasonQuota || !c.lane.stranger(c) {
+		return false
+	}
+	c.asks = true
+	return true
+}
+
 // leave takes a call that waits no longer out of line.
 func (h *hostState) leave(c *call) {
 	h.mu.Lock()

@@ -6,17 +6,18 @@ import "time"
 // the quota. It is guarded by the host's mutex.
 type lane struct {
 	gate     gate
-	ledgers  []ledger  // one per policy, at most maxQuotas
-	met      bool      // an answer has arrived
-	bucket   string    // of the host's own lane: what the server calls it
-	endpoint endpoint  // whose answer told of a quota last; 0 none
-	probe    *call     // the request that goes ahead while nothing is known
-	queue    callList  // who waits, in the order in which the calls began
-	flight   callList  // who has no answer yet, in the order of sending
-	total    int64     // units sent since the beginning
-	last     time.Time // when the last request left
-	pace     *pace     // learned from refusals; nil until an answer, and without Adaptive
-	evidence *evidence // for diagnosis; nil while nobody wants one
+	ledgers  []ledger              // one per policy, at most maxQuotas
+	met      bool                  // an answer has arrived
+	bucket   string                // of the host's own lane: what the server calls it
+	endpoint endpoint              // whose answer told of a quota last; 0 none
+	heard    map[endpoint]struct{} // all whose answers did, where there are several; at most maxEndpoints, then anew
+	probe    *call                 // the request that goes ahead while nothing is known
+	queue    callList              // who waits, in the order in which the calls began
+	flight   callList              // who has no answer yet, in the order of sending
+	total    int64                 // units sent since the beginning
+	last     time.Time             // when the last request left
+	pace     *pace                 // learned from refusals; nil until an answer, and without Adaptive
+	evidence *evidence             // for diagnosis; nil while nobody wants one
 }
 
 // admit asks what is known of the quota.
@@ -27,8 +28,15 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 	for i := range l.ledgers {
 		l.ledgers[i].turn(now, l.total)
 	}
-	if l.probe != nil && l.unsure(c.endpoint) {
+	stranger, threshold := l.stranger(c), o.Threshold
+	if stranger { // what is left of a quota that it may not share is not spread for it
+		threshold = -1
+	}
+	if l.probe != nil && (stranger && c.asks || l.unsure(c.endpoint)) {
 		r.add(now, l.probe.sentAt.Add(settle), ReasonProbe)
+	}
+	if stranger && c.asks {
+		return
 	}
 	for i := range l.ledgers {
 		g := &l.ledgers[i]
@@ -40,7 +48,7 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 			aside:     l.aside(g.sent, &g.scope),
 			needs:     l.needs(c),
 			declared:  c.set.Needs,
-			threshold: o.Threshold,
+			threshold: threshold,
 			last:      l.last,
 		})
 		r.add(now, at, reason)
@@ -65,9 +73,30 @@ func (l *lane) unsure(e endpoint) bool {
 	return !l.met
 }
 
+// stranger reports whether it is only assumed that the call's endpoint counts
+// against the lane's quotas: others were told of them, and it has not been.
+func (l *lane) stranger(c *call) bool {
+	if c.set.QuotaKey != "" || l.endpoint == 0 || l.endpoint == c.endpoint {
+		return false
+	}
+	_, heard := l.heard[c.endpoint]
+	return !heard
+}
+
+// hear notes that an answer has told an endpoint of the lane's quotas.
+func (l *lane) hear(e endpoint) {
+	if l.endpoint != 0 && l.endpoint != e {
+		if l.heard == nil || len(l.heard) >= maxEndpoints {
+			l.heard = map[endpoint]struct{}{l.endpoint: {}}
+		}
+		l.heard[e] = struct{}{}
+	}
+	l.endpoint = e
+}
+
 // depart enters a request that is about to be sent.
 func (l *lane) depart(c *call, now time.Time) {
-	if l.probe == nil && l.unsure(c.endpoint) {
+	if l.probe == nil && (c.asks || l.unsure(c.endpoint)) {
 		l.probe = c
 	}
 	l.last = now
@@ -140,7 +169,7 @@ func (l *lane) narrow(e endpoint, known int, s *signals, refused bool) {
 			g.scope.set(e, spoken)
 		}
 	}
-	l.endpoint = e
+	l.hear(e)
 }
 
 // speaksOf reports whether the answer told about the policy.

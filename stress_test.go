@@ -150,3 +150,60 @@ func TestLocationThatCannotBeReadStaysOutOfTheError(t *testing.T) {
 	require.ErrorContains(t, err, "Location")
 	require.NotContains(t, err.Error(), "s3cr3t")
 }
+
+// A strict quota for signing in does not end the use of a whole host: an
+// endpoint that has told of no quota yet is asked, one request ahead of the
+// others, rather than failed for a quota that may not be its own.
+func TestQuotaOfOneEndpointDoesNotFailAnotherUnasked(t *testing.T) {
+	for _, left := range []string{"4", "0"} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			var sent []time.Duration
+			start := time.Now()
+			c := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+				mu.Lock()
+				sent = append(sent, time.Since(start))
+				mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				if req.Method == http.MethodPost {
+					return answered(req, 200, "", "X-RateLimit-Limit", "5", "X-RateLimit-Remaining", left, "X-RateLimit-Reset", "900"), nil
+				}
+				return answered(req, 200, "", "X-RateLimit-Limit", "300", "X-RateLimit-Remaining", "250", "X-RateLimit-Reset", "60"), nil
+			})))
+			do(t, c, request(t, http.MethodPost, "http://api.test/v1/sessions", ""))
+			crowd(8, 8, func(int) { do(t, c, request(t, http.MethodGet, aCoffee, "")) })
+			require.Len(t, sent, 9)
+			require.Less(t, sent[8], time.Second)
+			if left == "0" {
+				require.Equal(t, 200*time.Millisecond, sent[2], "after the first answer")
+				_, err := c.Do(request(t, http.MethodPost, "http://api.test/v1/sessions", ""))
+				require.ErrorAs(t, err, new(*polite.WaitError), "whose quota it is")
+			}
+		})
+	}
+}
+
+// Where the quota is the endpoint's own after all, asking costs one refusal,
+// which holds for everybody.
+func TestAskingInVainCostsOneRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := 0
+		c := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+			quota := []string{"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "900"}
+			if req.URL.Path == "/a" {
+				return answered(req, 200, "", quota...), nil
+			}
+			refused++
+			return answered(req, 429, "", append(quota, "Retry-After", "900")...), nil
+		})))
+		do(t, c, request(t, http.MethodGet, "http://api.test/a", ""))
+		for _, path := range []string{"/b", "/c", "/d", "/b"} {
+			resp, err := c.Do(request(t, http.MethodGet, "http://api.test"+path, ""))
+			if err == nil {
+				require.Equal(t, 429, resp.StatusCode)
+				resp.Body.Close()
+			}
+		}
+		require.Equal(t, 1, refused)
+	})
+}

@@ -120,6 +120,7 @@ type call struct {
 	order      uint64 // of the calls' beginning
 	prev, next *call  // in the line, or among those in flight
 	queued     bool
+	asks       bool          // about its quota: see mayAsk
 	permit     func(Outcome) // the breaker's, to be given back once
 	sentAt     time.Time
 	units      int64 // all units sent on the lane up to and including this attempt
@@ -185,6 +186,9 @@ func (c *call) admission() error {
 			return nil
 		}
 		err := c.bounded(r.until, r.reason, since, c.set.AdmissionWait)
+		if err != nil && c.host.mayAsk(c, r.reason) {
+			continue
+		}
 		if err == nil {
 			if told != r.reason && c.trace != nil && c.trace.Wait != nil {
 				c.trace.Wait(WaitEvent{Request: c.event(), Reason: r.reason, Attempt: c.attempts + 1, From: now, Until: r.until})
