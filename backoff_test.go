@@ -10,7 +10,7 @@ import (
 	"botigaaroma.example/polite"
 )
 
-// C161: no number of attempts overflows.
+// No number of attempts overflows.
 func TestBackoffGrowsToItsCeilingAndStays(t *testing.T) {
 	backoff := polite.Exponential(100*time.Millisecond, time.Second, 2, -1)
 	before := time.Duration(0)
@@ -25,7 +25,7 @@ func TestBackoffGrowsToItsCeilingAndStays(t *testing.T) {
 	}
 }
 
-// C163: jitter survives at the ceiling and never passes it.
+// Jitter survives at the ceiling and never passes it.
 func TestBackoffKeepsItsJitterAtTheCeiling(t *testing.T) {
 	backoff := polite.Exponential(time.Second, 10*time.Second, 2, 0.5)
 	for _, failed := range []int{50, 63, 64, 1000, math.MaxInt} {

@@ -22,7 +22,7 @@ import (
 	politetest "botigaaroma.example/polite/httptest"
 )
 
-// C001, C003: the same bytes and the same length on every attempt, whatever the
+// The same bytes and the same length on every attempt, whatever the
 // reason to repeat.
 func TestEveryAttemptSendsTheSameMessage(t *testing.T) {
 	const body = `{"linies":[{"cafe":"caf_00007","quantitat":2}],"nota":"gràcies"}`
@@ -46,7 +46,7 @@ func TestEveryAttemptSendsTheSameMessage(t *testing.T) {
 	}
 }
 
-// C005: a file that stands in its middle is sent from there, each time.
+// A file that stands in its middle is sent from there, each time.
 func TestFileIsSentFromWhereItStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		content := bytes.Repeat([]byte("0123456789"), 30)
@@ -139,7 +139,7 @@ func politetestRefused(t *testing.T, req *http.Request) error {
 	return err
 }
 
-// C007: an error of the caller's own reader is not the server's fault.
+// An error of the caller's own reader is not the server's fault.
 func TestErrorOfTheCallersReaderIsFinalAndNeutral(t *testing.T) {
 	errOwn := errors.New("disk on fire")
 	for _, keyed := range []bool{false, true} {
@@ -234,7 +234,7 @@ func TestFailingGetBodyIsFinalAndNeutral(t *testing.T) {
 	})
 }
 
-// C193: a writer that feeds a body is told when nobody will read it.
+// A writer that feeds a body is told when nobody will read it.
 func TestPipeWriterIsReleasedWhenNothingIsSent(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,7 @@ func breakerOf(t *testing.T, c *polite.Client) polite.BreakerState {
 // isOpen reports whether an error is that of an open breaker.
 func isOpen(err error) bool { return errors.As(err, new(*polite.CircuitOpenError)) }
 
-// C073, and the opposite: the caller's own end is neutral, by its context and
+// The caller's own end is neutral, by its context and
 // not by the error's name.
 func TestCallersEndIsNeutral(t *testing.T) {
 	errBudget := errors.New("out of budget")
@@ -76,7 +76,7 @@ func TestCallersEndIsNeutral(t *testing.T) {
 	}
 }
 
-// C075: a refusal neither counts as a failure nor wipes the count.
+// A refusal neither counts as a failure nor wipes the count.
 func TestRefusalLeavesTheCountOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(500).Times(2), politetest.Respond(429), politetest.Respond(500), politetest.Respond(200))
@@ -96,7 +96,7 @@ func stateOrClosed(c *polite.Client) polite.BreakerState {
 	return polite.BreakerClosed
 }
 
-// C075, C077: a probe that ends in any way gives its slot back.
+// A probe that ends in any way gives its slot back.
 func TestProbeThatSaysNothingGivesItsSlotBack(t *testing.T) {
 	for name, probe := range map[string]func(*testing.T, *politetest.Server, *polite.Client){
 		"429": func(t *testing.T, s *politetest.Server, c *polite.Client) {
@@ -152,7 +152,7 @@ func readsBodies(base http.RoundTripper) http.RoundTripper {
 	return recordBodies(base, &bodies)
 }
 
-// C077: a 404 and a body that is never closed are an answer, so the probe has
+// A 404 and a body that is never closed are an answer, so the probe has
 // succeeded.
 func TestProbeEndsWithItsHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
-// C079: failures that arrive after the opening neither open it again nor keep it
+// Failures that arrive after the opening neither open it again nor keep it
 // open for longer.
 func TestStragglersDoNotKeepTheBreakerOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestStragglersDoNotKeepTheBreakerOpen(t *testing.T) {
 	})
 }
 
-// C081: a success that completes the minimum of a bad window opens it too.
+// A success that completes the minimum of a bad window opens it too.
 func TestRatioIsLookedAtAfterASuccessToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(500).Times(2), politetest.Respond(200))
@@ -274,7 +274,7 @@ func TestRatioCountsAWindow(t *testing.T) {
 	})
 }
 
-// C083: each host has its own.
+// Each host has its own.
 func TestBreakerIsPerHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {

@@ -358,8 +358,6 @@ func name(i int) string {
 
 // A server that cuts its reset down to whole seconds refuses on the very second
 // of it, and a client with one retry must not lose it there.
-//
-// Case C027.
 func TestRetryKeepsAMarginAfterAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

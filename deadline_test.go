@@ -14,7 +14,7 @@ import (
 	politetest "botigaaroma.example/polite/httptest"
 )
 
-// C031, C033: a delay that would pass the call's time is not begun, whichever
+// A delay that would pass the call's time is not begun, whichever
 // bound it is; the answer comes back at once with the reason.
 func TestDelayBeyondTheCallsTimeReturnsTheAnswerAtOnce(t *testing.T) {
 	for _, hint := range []string{"", "600"} {
@@ -59,7 +59,7 @@ func TestDelayBeyondTheCallsTimeReturnsTheAnswerAtOnce(t *testing.T) {
 	}
 }
 
-// C033: without an answer both the bound and the failure are in the error.
+// Without an answer both the bound and the failure are in the error.
 func TestDelayBeyondTheCallsTimeKeepsTheFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := steadily(roundTripper(func(*http.Request) (*http.Response, error) { return nil, errLost }))
@@ -90,7 +90,7 @@ func TestDelayThatEndsInTimeIsMade(t *testing.T) {
 	})
 }
 
-// C035: what the client's own limit cannot admit in time fails at once, says
+// What the client's own limit cannot admit in time fails at once, says
 // whose limit it is, and is no failure of the host.
 func TestOwnLimitThatCannotAdmitInTimeFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestOwnLimitThatCannotAdmitInTimeFailsAtOnce(t *testing.T) {
 	})
 }
 
-// C037: MaxElapsed bounds the whole call, its first attempt included.
+// MaxElapsed bounds the whole call, its first attempt included.
 func TestMaxElapsedBoundsTheFirstAttemptToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503).After(2*time.Second), politetest.Respond(200))
@@ -133,7 +133,7 @@ func TestMaxElapsedBoundsTheFirstAttemptToo(t *testing.T) {
 	})
 }
 
-// C041: the caller's own deadline is not a failure of the server.
+// The caller's own deadline is not a failure of the server.
 func TestCallersDeadlineIsPlainAndFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Fail(politetest.StallHeaders).Times(-1))
@@ -151,7 +151,7 @@ func TestCallersDeadlineIsPlainAndFinal(t *testing.T) {
 	})
 }
 
-// C197: each attempt's time is its own.
+// Each attempt's time is its own.
 func TestAttemptTimeoutBeginsAnewWithEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(200).After(2*time.Second), politetest.Respond(200).After(900*time.Millisecond))
@@ -164,7 +164,7 @@ func TestAttemptTimeoutBeginsAnewWithEachAttempt(t *testing.T) {
 	})
 }
 
-// C195: AttemptTimeout ends with the headers; a long body is bounded by pauses,
+// AttemptTimeout ends with the headers; a long body is bounded by pauses,
 // not by its length.
 func TestLongBodyIsReadBeyondTheAttemptTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

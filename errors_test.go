@@ -20,7 +20,7 @@ import (
 	politetest "botigaaroma.example/polite/httptest"
 )
 
-// C053: a refusal that outlasts all attempts tells its status, the attempts and
+// A refusal that outlasts all attempts tells its status, the attempts and
 // the wait that was asked for last.
 func TestRefusalThatLastsIsToldInFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestFinalStatusHasItsReason(t *testing.T) {
 	})
 }
 
-// C043: where no response is returned, no body stays open.
+// Where no response is returned, no body stays open.
 func TestNoBodyStaysOpenBehindAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := &counting{base: serving(t, politetest.Respond(503).Times(2), politetest.Fail(politetest.ResetAfter).Times(-1)).Transport()}
@@ -125,7 +125,7 @@ func TestNoBodyStaysOpenBehindAnError(t *testing.T) {
 	})
 }
 
-// C171: no secret of a URL in an error, a log line, an event or a host's name.
+// No secret of a URL in an error, a log line, an event or a host's name.
 func TestSecretsOfTheURLAppearNowhere(t *testing.T) {
 	const secret = "s3cr3t"
 	target := "http://ona:" + secret + "@api.test/v1/cafes/caf_00001?token=" + secret + "#" + secret
@@ -196,7 +196,7 @@ func assertChainWithout(t *testing.T, err error, secret string) {
 	}
 }
 
-// C173: the error of an open breaker has nothing of the calls that opened it.
+// The error of an open breaker has nothing of the calls that opened it.
 func TestOpenBreakerTellsNothingOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := steadily(roundTripper(func(req *http.Request) (*http.Response, error) {

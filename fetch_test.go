@@ -18,7 +18,7 @@ import (
 	politetest "botigaaroma.example/polite/httptest"
 )
 
-// C191: a body that stalls, is cut or is reset half way is fetched again, in
+// A body that stalls, is cut or is reset half way is fetched again, in
 // memory and over a wire.
 func TestFetchRepeatsABrokenBody(t *testing.T) {
 	for _, fault := range []politetest.Fault{politetest.StallBody, politetest.TruncateBody, politetest.ResetBody} {
@@ -48,7 +48,7 @@ func TestFetchRepeatsABrokenBody(t *testing.T) {
 	}
 }
 
-// C191: a server that always cuts its bodies gives an error, and never a short
+// A server that always cuts its bodies gives an error, and never a short
 // body without one.
 func TestFetchNeverReturnsAShortBody(t *testing.T) {
 	for _, fault := range []politetest.Fault{politetest.StallBody, politetest.TruncateBody, politetest.ResetBody} {
@@ -66,7 +66,7 @@ func TestFetchNeverReturnsAShortBody(t *testing.T) {
 	}
 }
 
-// C191: where the body is streamed, the reader gets the error.
+// Where the body is streamed, the reader gets the error.
 func TestStreamedBodyThatIsCutIsAnErrorToItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Fail(politetest.TruncateBody))
@@ -81,7 +81,7 @@ func TestStreamedBodyThatIsCutIsAnErrorToItsReader(t *testing.T) {
 	})
 }
 
-// C187: a compressed body that ends before its trailer is cut.
+// A compressed body that ends before its trailer is cut.
 func TestFetchRepeatsACutGzipStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var packed bytes.Buffer
@@ -104,7 +104,7 @@ func TestFetchRepeatsACutGzipStream(t *testing.T) {
 	})
 }
 
-// C189: an empty body that claims to be compressed hides no status.
+// An empty body that claims to be compressed hides no status.
 func TestEmptyGzipBodyHidesNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(429, "Content-Encoding", "gzip", "Retry-After", "1", "Content-Length", "0").WithBody(""))

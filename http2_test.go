@@ -130,7 +130,7 @@ func readH2Frame(r io.Reader) (h2Frame, error) {
 
 func h2Code(code uint32) []byte { return binary.BigEndian.AppendUint32(nil, code) }
 
-// C179: a stream that a GOAWAY leaves unprocessed (RFC 9113 section 6.8) is sent
+// A stream that a GOAWAY leaves unprocessed (RFC 9113 section 6.8) is sent
 // again with its body, with or without GetBody.
 func TestUnprocessedStreamIsSentAgainWithItsBody(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
@@ -156,7 +156,7 @@ func TestUnprocessedStreamIsSentAgainWithItsBody(t *testing.T) {
 	}
 }
 
-// C181: REFUSED_STREAM says that nothing was processed (RFC 9113 section 8.7);
+// REFUSED_STREAM says that nothing was processed (RFC 9113 section 8.7);
 // any other reset does not.
 func TestRefusedStreamIsSentAgainAndABrokenOneIsNot(t *testing.T) {
 	for code, want := range map[uint32]int{h2RefusedStream: 2, h2InternalError: 1} {

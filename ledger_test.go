@@ -98,7 +98,7 @@ func TestDeclaredNeedThatFitsIsNotSpread(t *testing.T) {
 	assert.Equal(t, ReasonBrake, why)
 }
 
-// Case C089: answers overtake each other, and the lowest holds until the reset.
+// Answers overtake each other, and the lowest holds until the reset.
 func TestLowestOfConcurrentAnswersHolds(t *testing.T) {
 	b := newBook()
 	b.aside = 1

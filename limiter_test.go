@@ -16,7 +16,7 @@ import (
 	politetest "botigaaroma.example/polite/httptest"
 )
 
-// C087: callers that cannot be served take nothing from the one that waits, and
+// Callers that cannot be served take nothing from the one that waits, and
 // the rate is used to the full.
 func TestImpatientCallersTakeNothingFromThePatientOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestImpatientCallersTakeNothingFromThePatientOne(t *testing.T) {
 	})
 }
 
-// C091: with a key per quota one that is used up stops only its own; without,
+// With a key per quota one that is used up stops only its own; without,
 // both wait.
 func TestQuotaKeyTellsQuotasApart(t *testing.T) {
 	for _, keyed := range []bool{true, false} {
@@ -87,7 +87,7 @@ func TestQuotaKeyTellsQuotasApart(t *testing.T) {
 	}
 }
 
-// C089: answers arrive out of order, and the lower remaining holds.
+// Answers arrive out of order, and the lower remaining holds.
 func TestLowestRemainingOfAWindowHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -124,7 +124,7 @@ func TestLowestRemainingOfAWindowHolds(t *testing.T) {
 	})
 }
 
-// C093: nothing is paced that nobody asked to pace.
+// Nothing is paced that nobody asked to pace.
 func TestNothingIsPacedWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)
@@ -186,7 +186,7 @@ func TestCostThatNeverFitsFailsAtOnce(t *testing.T) {
 	})
 }
 
-// C169: the memory of hosts is bounded, the least recently used one is
+// The memory of hosts is bounded, the least recently used one is
 // forgotten.
 func TestHostsAreForgottenBeyondTheirBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestHostsAreForgottenBeyondTheirBound(t *testing.T) {
 	})
 }
 
-// C051: calls that are cancelled while they wait leave nothing behind: the
+// Calls that are cancelled while they wait leave nothing behind: the
 // bubble would not end.
 func TestCancelledWaitsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

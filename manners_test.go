@@ -410,8 +410,6 @@ func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
 }
 
 // A server that announces nothing and refuses nobody is not slowed.
-//
-// Case C093.
 func TestSilentServerIsNotSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := polite.New(&polite.Options{Base: &refusing{}})

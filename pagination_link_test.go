@@ -24,7 +24,7 @@ func linkPager(s http.RoundTripper, url string) *polite.Pager[int] {
 	}
 }
 
-// C123, C125, C127: what a Link header says about the next page.
+// What a Link header says about the next page.
 func TestLinkPagesFollowTheNextRelation(t *testing.T) {
 	const two = "https://api.example/2"
 	for name, c := range map[string]struct {
@@ -61,7 +61,7 @@ func TestLinkPagesFollowTheNextRelation(t *testing.T) {
 	}
 }
 
-// C129: relative links are resolved against the page's own URL.
+// Relative links are resolved against the page's own URL.
 func TestLinkPagesResolveRelativeLinks(t *testing.T) {
 	next := func(ref string) []string { return []string{"<" + ref + `>; rel="next"`} }
 	s := script(
@@ -83,7 +83,7 @@ func TestLinkPagesFollowALinkInTheBody(t *testing.T) {
 	assert.Equal(t, []int{1, 2}, items)
 }
 
-// C131, C133: a link must not lead away from the caller's origin.
+// A link must not lead away from the caller's origin.
 func TestLinkPagesRefuseOtherOriginsAndUserinfo(t *testing.T) {
 	for ref, why := range map[string]string{
 		"https://b.example/p2":                "it leads from https://a.example:443 to https://b.example:443",
@@ -111,7 +111,7 @@ func TestLinkPagesRefuseOtherOriginsAndUserinfo(t *testing.T) {
 	}
 }
 
-// C133: a reference that begins with @ is a path.
+// A reference that begins with @ is a path.
 func TestLinkPagesReadAnAtSignAsAPath(t *testing.T) {
 	s := linked(`<@evil.example/p2>; rel="next"`)
 	_, err := collect(linkPager(s, "https://a.example/v1/p1"))
@@ -119,7 +119,7 @@ func TestLinkPagesReadAnAtSignAsAPath(t *testing.T) {
 	assert.Equal(t, "https://a.example/v1/@evil.example/p2", s.asked()[1])
 }
 
-// C131: an allowed origin is followed without anything of the caller's.
+// An allowed origin is followed without anything of the caller's.
 func TestLinkPagesSendNoHeadersToAnAllowedOrigin(t *testing.T) {
 	back := []string{`<https://a.example/p3>; rel="next"`}
 	s := script(reply{body: "[1]", links: []string{`<https://B.example:443/p2>; rel="next"`}}, reply{body: "[2]", links: back}, reply{body: "[3]"})
@@ -134,7 +134,7 @@ func TestLinkPagesSendNoHeadersToAnAllowedOrigin(t *testing.T) {
 	}
 }
 
-// C135: spelling variants of the same origin are the same origin.
+// Spelling variants of the same origin are the same origin.
 func TestLinkPagesFollowSpellingVariantsOfTheirOrigin(t *testing.T) {
 	for _, ref := range []string{"HTTPS://API.Example:443/p2", "https://api.example/p2", "https://api.example:/p2"} {
 		s := linked("<" + ref + `>; rel="next"`)

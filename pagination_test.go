@@ -162,7 +162,7 @@ func stop(t *testing.T, err error) *polite.PageError {
 	return stopped
 }
 
-// C105: the walk steps by what came, not by what was asked for.
+// The walk steps by what came, not by what was asked for.
 func TestPagerStepsByTheItemsThatArrive(t *testing.T) {
 	s := rows(1200, 500)
 	items, err := collect(pagerOf(s, polite.OffsetPages{URL: pagesURL, Size: 1000}))
@@ -208,7 +208,7 @@ func TestPagerKeepsTheQueryOfItsURLAsSpelled(t *testing.T) {
 	}, s.asked())
 }
 
-// C107: a short page in the middle is not the end when the number of pages is known.
+// A short page in the middle is not the end when the number of pages is known.
 func TestPagerGoesOnAfterAShortPageWhenTheNumberOfPagesIsKnown(t *testing.T) {
 	counts := []int{100, 49, 100, 51}
 	s := &pageServer{answer: func(_ int, req *http.Request) reply {
@@ -244,7 +244,7 @@ func TestNumberedPagesMayBeginAtZero(t *testing.T) {
 	assert.Equal(t, []string{"2", "2"}, s.values("size"))
 }
 
-// C103: in cursor mode only the missing token ends the walk.
+// In cursor mode only the missing token ends the walk.
 func TestCursorPagesGoOnAfterAnEmptyPage(t *testing.T) {
 	s := script(reply{body: page([]int{1, 2}, -1, "t1")}, reply{body: page(nil, -1, "t2")}, reply{body: page([]int{3}, -1, "")})
 	items, err := collect(pagerOf(s, polite.CursorPages{URL: pagesURL}))
@@ -271,7 +271,7 @@ func TestCursorPagesSendTheCursorEncoded(t *testing.T) {
 	assert.Equal(t, []string{"1", "1"}, s.values("x"))
 }
 
-// C099: a cycle of any length is found within one lap.
+// A cycle of any length is found within one lap.
 func TestPagerStopsACycleOfCursorsWithinOneLap(t *testing.T) {
 	for length := 1; length <= 5; length++ {
 		s := &pageServer{answer: func(n int, _ *http.Request) reply {
@@ -284,7 +284,7 @@ func TestPagerStopsACycleOfCursorsWithinOneLap(t *testing.T) {
 	}
 }
 
-// C101: a constant handle is an error by default, and a way on by option.
+// A constant handle is an error by default, and a way on by option.
 func TestPagerFollowsAConstantCursorOnlyIfRepeatsAreAllowed(t *testing.T) {
 	server := func() *pageServer {
 		return script(reply{body: page([]int{1}, -1, "h")}, reply{body: page([]int{2}, -1, "h")}, reply{body: page([]int{3}, -1, "")})
@@ -338,7 +338,7 @@ func TestMaxPagesEqualToTheCollectionIsNoError(t *testing.T) {
 	assert.Len(t, items, 30)
 }
 
-// C109: a total that is not reached is not a silent hole.
+// A total that is not reached is not a silent hole.
 func TestPagerSaysIncompleteWhenTheTotalIsNotReached(t *testing.T) {
 	server := func() *pageServer {
 		return script(reply{body: page([]int{1, 2}, 5, "t")}, reply{body: page([]int{3}, 5, "")}, reply{body: page([]int{3, 4, 5}, 5, "")})
@@ -361,7 +361,7 @@ func TestPagerSaysIncompleteWhenTheTotalIsNotReached(t *testing.T) {
 	assert.Equal(t, []int{1, 2, 3}, items)
 }
 
-// C111: a total that promises too much costs one empty page, not thousands.
+// A total that promises too much costs one empty page, not thousands.
 func TestPagerStopsAtTheFirstEmptyPageOfAHugeTotal(t *testing.T) {
 	s := &pageServer{answer: func(_ int, req *http.Request) reply {
 		offset := intParam(req, "offset")
@@ -402,7 +402,7 @@ func TestPagerFollowsATotalThatChanges(t *testing.T) {
 	}
 }
 
-// C113: rows inserted in front repeat items; a key drops them.
+// Rows inserted in front repeat items; a key drops them.
 func TestKeyDropsItemsThatDriftRepeats(t *testing.T) {
 	server := func() *pageServer {
 		return script(reply{body: page([]int{5, 4, 3}, 5, "")}, reply{body: page([]int{3, 2, 1}, 6, "")})
@@ -437,7 +437,7 @@ func TestCheckpointsCountTheItemsThatKeyDropped(t *testing.T) {
 	assert.Equal(t, "5", s.values("offset")[2])
 }
 
-// C115: a 404 in the middle is an error, whatever is thought of the first page.
+// A 404 in the middle is an error, whatever is thought of the first page.
 func TestPagerTakes404ForEmptyOnlyOnTheFirstPageAndByOption(t *testing.T) {
 	missing := reply{status: 404}
 	one, two := reply{body: page([]int{1}, -1, "")}, reply{body: page([]int{2}, -1, "")}
@@ -466,7 +466,7 @@ func TestPagerTakes404ForEmptyOnlyOnTheFirstPageAndByOption(t *testing.T) {
 	assert.Empty(t, items)
 }
 
-// C117: a long walk that fails goes on where it failed.
+// A long walk that fails goes on where it failed.
 func TestPagerResumesAtThePageThatFailed(t *testing.T) {
 	limited := true
 	s := &pageServer{answer: func(_ int, req *http.Request) reply {
@@ -495,7 +495,7 @@ func TestPagerResumesAtThePageThatFailed(t *testing.T) {
 	assert.Equal(t, upTo(40, 50), items)
 }
 
-// C119: an expired cursor is told apart, and restarts are bounded and flagged.
+// An expired cursor is told apart, and restarts are bounded and flagged.
 func TestPagerSurfacesAnExpiredCursor(t *testing.T) {
 	gone := reply{status: 410, body: `{"continue":"fresh"}`}
 	s := script(reply{body: page([]int{1}, -1, "t")}, gone)
@@ -540,7 +540,7 @@ func TestMaxPagesBoundsTheRestarts(t *testing.T) {
 	assert.Len(t, s.asked(), 6)
 }
 
-// C121: looking and breaking does not use anything up.
+// Looking and breaking does not use anything up.
 func TestPagerBeginsAnewWithEveryRange(t *testing.T) {
 	s := rows(25, 10)
 	p := pagerOf(s, polite.OffsetPages{URL: pagesURL, Size: 10})

@@ -43,7 +43,7 @@ func hop(status int, location string) *http.Response {
 	return answered(nil, status, "", "Location", location)
 }
 
-// C177: what became a GET stays one, on every hop and every attempt.
+// What became a GET stays one, on every hop and every attempt.
 func TestRedirectedPostStaysABareGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hops{answers: map[string][]*http.Response{
@@ -74,7 +74,7 @@ func TestRedirectThatKeepsTheMethodKeepsTheBody(t *testing.T) {
 	})
 }
 
-// C175: what the library sets goes to the host that it was set for, and no
+// What the library sets goes to the host that it was set for, and no
 // credential follows to another origin.
 func TestNothingOfOursCrossesAnOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	politetest "botigaaroma.example/polite/httptest"
 )
 
-// C025: a refusal without a hint is followed by the computed delay, never by
+// A refusal without a hint is followed by the computed delay, never by
 // none.
 func TestRefusalWithoutAHintIsBackedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestRefusalWithoutAHintIsBackedOff(t *testing.T) {
 	})
 }
 
-// C071: MaxAttempts is the number of requests, and there is no "for ever".
+// MaxAttempts is the number of requests, and there is no "for ever".
 func TestMaxAttemptsIsTheNumberOfRequests(t *testing.T) {
 	for given, want := range map[int]int{0: 4, 1: 1, 2: 2, 4: 4, 7: 7, -1: 1, -100: 1} {
 		t.Run(strconv.Itoa(given), func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestMaxAttemptsIsTheNumberOfRequests(t *testing.T) {
 	}
 }
 
-// C057: a create that failed at a gateway is not sent again.
+// A create that failed at a gateway is not sent again.
 func TestPostIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	for _, status := range []int{429, 500, 502, 503, 504} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestPostIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	})
 }
 
-// C001, C059: what was not sent is sent again, whatever the method; what may
+// What was not sent is sent again, whatever the method; what may
 // have arrived is not.
 func TestPostIsRepeatedOnlyIfItWasNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func idempotencyInUse(resp *http.Response, err error) polite.Verdict {
 	return polite.DefaultClassify(resp, err)
 }
 
-// C061: a 409 is final, unless the classifier knows better.
+// A 409 is final, unless the classifier knows better.
 func TestConflictIsRepeatedOnlyByClassify(t *testing.T) {
 	for _, classify := range []func(*http.Response, error) polite.Verdict{nil, idempotencyInUse} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ type sentAgain struct {
 	io.Closer
 }
 
-// C063: with 500 in the set, the idempotent methods are repeated and PATCH is
+// With 500 in the set, the idempotent methods are repeated and PATCH is
 // not.
 func TestClassifyDoesNotMakeAMethodSafe(t *testing.T) {
 	for method, want := range map[string]int{http.MethodPut: 2, http.MethodDelete: 2, http.MethodPatch: 1} {
@@ -171,7 +171,7 @@ func TestClassifyDoesNotMakeAMethodSafe(t *testing.T) {
 	}
 }
 
-// C065: one generated key per call, and none where the caller set one.
+// One generated key per call, and none where the caller set one.
 func TestGeneratedKeyIsOfOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503), politetest.Respond(200), politetest.Respond(503), politetest.Respond(200), politetest.Respond(503), politetest.Respond(200), politetest.Respond(200))
@@ -195,7 +195,7 @@ func TestGeneratedKeyIsOfOneCall(t *testing.T) {
 	})
 }
 
-// C067: the second DELETE finds nothing, and the caller can tell why.
+// The second DELETE finds nothing, and the caller can tell why.
 func TestRepeatedDeleteShowsItsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Fail(politetest.ResetAfter), politetest.Respond(404))
@@ -233,7 +233,7 @@ func TestVerdictWaitIsObeyed(t *testing.T) {
 	}
 }
 
-// C047: a delay that only the body tells reaches the classifier before the body
+// A delay that only the body tells reaches the classifier before the body
 // is closed.
 func TestClassifyReadsTheDelayInTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestClassifyReadsTheDelayInTheBody(t *testing.T) {
 	})
 }
 
-// C141: 200 with a refusal inside, understood by a classifier; what it peeked
+// 200 with a refusal inside, understood by a classifier; what it peeked
 // at is given back.
 func TestClassifyFindsARefusalInASuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestClassifyFindsARefusalInASuccess(t *testing.T) {
 	})
 }
 
-// C137: a 403 without any word about a limit is final.
+// A 403 without any word about a limit is final.
 func TestForbiddenIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, reason := range []string{"rateLimitExceeded", "forbidden"} {
@@ -288,7 +288,7 @@ func TestForbiddenIsFinal(t *testing.T) {
 	})
 }
 
-// C137, C145, C149: what is a limit can be said by a classifier, and what is
+// What is a limit can be said by a classifier, and what is
 // none as well.
 func TestClassifyDecidesWhatIsALimit(t *testing.T) {
 	classify := func(resp *http.Response, err error) polite.Verdict {
@@ -321,7 +321,7 @@ func TestClassifyDecidesWhatIsALimit(t *testing.T) {
 	}
 }
 
-// C199: a token refreshed by the classifier's owner, with the body sent whole
+// A token refreshed by the classifier's owner, with the body sent whole
 // again.
 func TestRefreshedTokenIsSentWithTheWholeBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestRefreshedTokenIsSentWithTheWholeBody(t *testing.T) {
 	})
 }
 
-// C201, C203: a base that signs is asked on every attempt, after the wait, with
+// A base that signs is asked on every attempt, after the wait, with
 // that attempt's own body.
 func TestSignerIsAskedOnEveryAttemptAfterTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestSignerIsAskedOnEveryAttemptAfterTheWait(t *testing.T) {
 	})
 }
 
-// C205: one call's exhaustion is its own.
+// One call's exhaustion is its own.
 func TestExhaustedCallDoesNotEndOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503).Times(4), politetest.Respond(503), politetest.Respond(200))
@@ -387,7 +387,7 @@ func TestExhaustedCallDoesNotEndOthers(t *testing.T) {
 	})
 }
 
-// C097: a spent retry budget returns each call's own answer, and says that the
+// A spent retry budget returns each call's own answer, and says that the
 // refusal is the client's.
 func TestSpentBudgetReturnsTheOwnAnswerAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	politetest "botigaaroma.example/polite/httptest"
 )
 
-// C019, C147, C053: a hint beyond MaxWait is neither slept nor shortened: the
+// A hint beyond MaxWait is neither slept nor shortened: the
 // answer comes back at once and tells the whole of it.
 func TestHintBeyondMaxWaitComesBackAtOnceAndWhole(t *testing.T) {
 	for _, tc := range []struct {
@@ -68,7 +68,7 @@ func TestHintOfExactlyMaxWaitIsObeyed(t *testing.T) {
 	})
 }
 
-// C013, C015: zero, past, negative and unreadable values are no hint: the
+// Zero, past, negative and unreadable values are no hint: the
 // computed delay, not none and not the longest.
 func TestHintThatIsNoneIsBackedOff(t *testing.T) {
 	for _, value := range []string{"0", "-3", "+3", "nan", "inf", "Infinity", "1e10000", "-5", "0x10", "1_000", "", "   ",
@@ -96,7 +96,7 @@ func TestRetryAfterOnASuccessIsIgnored(t *testing.T) {
 	})
 }
 
-// C027: an instant that turns out too early is followed by a delay, not by a
+// An instant that turns out too early is followed by a delay, not by a
 // hot repetition.
 func TestRefusalAtTheVeryResetIsBackedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestRefusalAtTheVeryResetIsBackedOff(t *testing.T) {
 	})
 }
 
-// C045: a refusal whose body dribbles does not hold the call up.
+// A refusal whose body dribbles does not hold the call up.
 func TestStalledErrorBodyDoesNotDelayTheRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := &counting{base: serving(t, politetest.Respond(429, "Retry-After", "1").With(politetest.StallBody), politetest.Respond(503).With(politetest.StallBody)).Transport()}
@@ -175,7 +175,7 @@ func TestBackoffHoldsForEverybodyOnlyAfterARefusal(t *testing.T) {
 	}
 }
 
-// C085: ten workers, one refusal: nobody sends before the instant, and they do
+// Ten workers, one refusal: nobody sends before the instant, and they do
 // not return in one burst.
 func TestWorkersStopAndReturnOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestWorkersStopAndReturnOneByOne(t *testing.T) {
 	})
 }
 
-// C165: clients that were refused together return apart, none early.
+// Clients that were refused together return apart, none early.
 func TestClientsThatWereRefusedTogetherReturnApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -217,7 +217,7 @@ func TestClientsThatWereRefusedTogetherReturnApart(t *testing.T) {
 	})
 }
 
-// C029: of several instants the finest is taken, and nobody is early.
+// Of several instants the finest is taken, and nobody is early.
 func TestSeveralHintsAreNotUndercut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -45,7 +45,7 @@ func TestRoundTripDoesNotChangeTheRequest(t *testing.T) {
 }
 
 // http.RoundTripper: a response or an error, never both and never neither, and
-// the body that comes with an error is closed (C055).
+// the body that comes with an error is closed.
 func TestResponseWithAnErrorFromTheBaseIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &counting{base: roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -69,7 +69,7 @@ func TestNothingFromTheBaseIsAnError(t *testing.T) {
 }
 
 // A response that arrived is a response also through http.Client, its body
-// readable (C055).
+// readable.
 func TestLastResponsePassesThroughHTTPClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &counting{base: serving(t, politetest.Respond(503).WithBody("sorry").Times(-1)).Transport()}
@@ -170,7 +170,7 @@ func TestContextOfTheResponseOutlivesItsBody(t *testing.T) {
 	})
 }
 
-// Two layers do not multiply (C069).
+// Two layers do not multiply.
 func TestNestedTransportMakesASingleAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, reply := range []politetest.Reply{politetest.Respond(429), politetest.Respond(503), politetest.Fail(politetest.ResetAfter)} {
@@ -280,7 +280,7 @@ type explosive struct{ value any }
 
 func (e explosive) Read([]byte) (int, error) { panic(e.value) }
 
-// A panic while a probe is about to leave does not keep the probe's slot (C077).
+// A panic while a probe is about to leave does not keep the probe's slot.
 func TestPanickingBreakerTraceGivesTheProbeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503).Times(5))
@@ -353,7 +353,7 @@ func TestBareRequestIsSent(t *testing.T) {
 	assert.Equal(t, http.MethodGet, s.Arrivals()[0].Method)
 }
 
-// A cancelled context takes no token and sends nothing (C039).
+// A cancelled context takes no token and sends nothing.
 func TestCancelledContextTakesNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)

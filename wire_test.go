@@ -64,7 +64,7 @@ func atOnceAfter(base http.RoundTripper) *polite.Options {
 	return &polite.Options{Base: base, Retry: polite.RetryOptions{Backoff: polite.Constant(0), BudgetRatio: -1}, Breaker: polite.BreakerOptions{Disable: true}}
 }
 
-// C001, C009: the same bytes on every attempt and every wire, also when the
+// The same bytes on every attempt and every wire, also when the
 // server answers before it has read them.
 func TestSameBytesOnEveryWire(t *testing.T) {
 	payload := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
@@ -259,7 +259,7 @@ func TestNothingRestsBetweenAttempts(t *testing.T) {
 	})
 }
 
-// C049: pooled connections that died unseen cost no call.
+// Pooled connections that died unseen cost no call.
 func TestDeadPooledConnectionsCostNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)
@@ -314,7 +314,7 @@ func (d *deadly) Write(p []byte) (int, error) {
 	return d.Conn.Write(p)
 }
 
-// C059: a POST on a connection that died before a byte was written is sent
+// A POST on a connection that died before a byte was written is sent
 // again, with or without GetBody; once bytes were written it is not.
 func TestPostOnADeadConnectionIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -384,7 +384,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
-// C185: a handshake that breaks off is repeated, for a POST too: nothing was
+// A handshake that breaks off is repeated, for a POST too: nothing was
 // sent.
 func TestBrokenHandshakeIsRepeated(t *testing.T) {
 	var posts atomic.Int64
@@ -464,7 +464,7 @@ func TestTemporaryDNSFailureIsRepeated(t *testing.T) {
 	})
 }
 
-// C183: a server that always hangs up is asked a known number of times, and a
+// A server that always hangs up is asked a known number of times, and a
 // POST once.
 func TestServerThatAlwaysHangsUpIsAskedABoundedNumberOfTimes(t *testing.T) {
 	for _, w := range wires {
@@ -492,7 +492,7 @@ func TestServerThatAlwaysHangsUpIsAskedABoundedNumberOfTimes(t *testing.T) {
 	}
 }
 
-// C195: small and large bodies are read in peace after Do returns.
+// Small and large bodies are read in peace after Do returns.
 func TestBodiesOfAnySizeAreReadAfterDo(t *testing.T) {
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
