@@ -182,13 +182,17 @@ func TestCallsUnderWayFollowTheirBucket(t *testing.T) {
 func TestCallsInLineFollowTheirBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := map[string]int{"/a": 1, "/b": 10}
+		var mu sync.Mutex
 		left := map[string]int{"/a": 1, "/b": 10}
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {
 			path := req.URL.Path
+			mu.Lock()
 			left[path]--
+			remaining := left[path]
+			mu.Unlock()
 			time.Sleep(roundTime)
 			return answered(req, http.StatusOK, "", "X-RateLimit-Resource", "bucket-"+path[1:],
-				"X-RateLimit-Limit", strconv.Itoa(limits[path]), "X-RateLimit-Remaining", strconv.Itoa(left[path]), "X-RateLimit-Reset", "30"), nil
+				"X-RateLimit-Limit", strconv.Itoa(limits[path]), "X-RateLimit-Remaining", strconv.Itoa(remaining), "X-RateLimit-Reset", "30"), nil
 		})
 		client := polite.New(quick(base))
 		took(t, client, "http://api.test/b")
