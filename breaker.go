@@ -83,7 +83,7 @@ func newBreaker(o *BreakerOptions) *breaker {
 		MaxRequests:  1,
 		Interval:     max(0, o.Window),
 		BucketPeriod: max(0, o.Window) / 10,
-		Timeout:      o.OpenFor - 1, // gobreaker probes strictly after it
+		Timeout:      max(1, o.OpenFor-1), // gobreaker probes strictly after it, and takes 0 for a minute
 		ReadyToTrip:  b.tripped,
 		IsExcluded:   func(err error) bool { return err == errNeutral },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
