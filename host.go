@@ -207,11 +207,12 @@ func (h *hostState) settle(c *call, r report, s *signals) findings {
 	found := h.examineLocked(c, &r, s)
 	h.learnLocked(c, &r)
 	h.recordLocked(c, r.verdict.Outcome)
+	longer := false
 	switch {
 	case !r.until.IsZero() && r.verdict.Outcome == Throttled && !h.stopsAllLocked(c, s):
-		c.lane.gate.close(r.now, r.until, r.latest, r.asked)
+		longer = c.lane.gate.close(r.now, r.until, r.latest, r.asked)
 	case !r.until.IsZero():
-		h.gate.close(r.now, r.until, r.latest, r.asked)
+		longer = h.gate.close(r.now, r.until, r.latest, r.asked)
 	case r.answered && (r.verdict.Outcome == OK || r.verdict.Outcome == Ignored):
 		if r.verdict.Outcome == OK {
 			h.budget.success(h.opts.Retry.BudgetRatio)
@@ -222,7 +223,7 @@ func (h *hostState) settle(c *call, r report, s *signals) findings {
 	if h.waiting == 0 {
 		return found
 	}
-	if !r.until.IsZero() || h.breaker != nil && h.breaker.blocked() {
+	if longer || h.breaker != nil && h.breaker.blocked() {
 		h.eachLaneLocked(func(l *lane) { l.queue.wakeAll() }) // those who cannot wait that long shall know now
 		return found
 	}

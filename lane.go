@@ -1,6 +1,9 @@
 package polite
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // lane is one quota's road: who waits, who is under way, and what is known of
 // the quota. It is guarded by the host's mutex.
@@ -51,6 +54,9 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 			threshold: threshold,
 			last:      l.last,
 		})
+		if reason == ReasonBrake && !at.IsZero() && !c.mercy.IsZero() {
+			at = earlier(at, c.mercy)
+		}
 		r.add(now, at, reason)
 	}
 }
@@ -214,6 +220,7 @@ func (l *lane) ledger(policy string) *ledger {
 		copy(l.ledgers, l.ledgers[1:])
 		l.ledgers = l.ledgers[:maxQuotas-1]
 	}
+	policy = strings.Clone(policy) // or it would keep all of the response's header
 	l.ledgers = append(l.ledgers, ledger{policy: policy, limit: -1, price: 1})
 	return &l.ledgers[len(l.ledgers)-1]
 }

@@ -508,3 +508,17 @@ func TestIgnoredAnswersWidenTheStreamToo(t *testing.T) {
 		assert.LessOrEqual(t, later[len(later)-1]-later[0], 7*roundTime, "1, 2, 4, … 32 at a time")
 	})
 }
+
+// With little left of a day's quota the brake delays calls, by half of what they
+// may wait at most, and fails none: what it spreads is there.
+func TestBrakeDelaysButDoesNotFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := politetest.Must(t, politetest.Config{Limit: politetest.Limit{N: 12, Per: 24 * time.Hour}})
+		client := polite.New(&polite.Options{Base: server.Transport()})
+		start := time.Now()
+		for range 5 {
+			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, coffees))
+		}
+		assert.Equal(t, 2*time.Minute, time.Since(start)) // 11, 10, and two of the nine after a minute each
+	})
+}

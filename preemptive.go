@@ -52,8 +52,9 @@ type gate struct {
 const rampOpen = 64
 
 // close keeps the gate shut until at, lengthened at random but not past latest.
-// A gate that is shut already is never opened earlier.
-func (g *gate) close(now, at, latest time.Time, asked bool) {
+// A gate that is shut already is never opened earlier. It reports whether those
+// who wait have a second or more to wait longer than they knew.
+func (g *gate) close(now, at, latest time.Time, asked bool) (longer bool) {
 	switch {
 	case now.Before(g.until): // shut already: one closing, one share
 	case asked:
@@ -66,9 +67,11 @@ func (g *gate) close(now, at, latest time.Time, asked bool) {
 		until = later(at, latest)
 	}
 	if until.After(g.until) {
+		longer = until.Sub(later(now, g.until)) >= settle
 		g.until, g.asked = until, asked
 	}
 	g.ramp = 1
+	return longer
 }
 
 // admit reports when one more request may pass the gate while inFlight others

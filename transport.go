@@ -43,7 +43,7 @@ func NewTransport(opts *Options) *Transport {
 }
 
 // newBase is http.DefaultTransport with idle connections for many goroutines
-// on one host, and the same bounds otherwise.
+// on one host, and response headers of 1 MiB at most.
 func newBase() http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -51,6 +51,7 @@ func newBase() http.RoundTripper {
 	}
 	base := standard.Clone()
 	base.MaxIdleConnsPerHost = base.MaxIdleConns
+	base.MaxResponseHeaderBytes = 1 << 20
 	return base
 }
 
@@ -112,6 +113,7 @@ type call struct {
 	tries    int       // attempts begun
 	attempts int       // requests sent, net/http's own repetitions included
 	reached  bool      // any of them may have reached the server
+	mercy    time.Time // when the brake lets the call go; zero never
 	departed bool      // admitted, and not yet entered as ended
 	current  *attempt  // the one under way, until it is handed over
 
@@ -174,6 +176,7 @@ func checkRequest(req *http.Request) error {
 // admission waits until the host's stages let the call depart.
 func (c *call) admission() error {
 	since := time.Now()
+	c.mercy = c.mercyAt(since)
 	var told Reason
 	for now := since; ; now = time.Now() {
 		c.publishBreaker(now) // first, for an observer that panics must find nothing taken

@@ -21,6 +21,25 @@ func (c *call) bounded(until time.Time, reason Reason, since time.Time, most tim
 	return &WaitError{Host: c.host.key.String(), Reason: reason, Until: until, Bound: bound, Attempts: c.attempts}
 }
 
+// mercyAt is when the brake lets a call go that began to wait at since: it
+// takes half of the time that the call has, for what it spreads is there.
+func (c *call) mercyAt(since time.Time) time.Time {
+	var end time.Time
+	if c.set.AdmissionWait >= 0 {
+		end = since.Add(c.set.AdmissionWait)
+	}
+	if !c.deadline.IsZero() && (end.IsZero() || c.deadline.Before(end)) {
+		end = c.deadline
+	}
+	if deadline, ok := c.ctx.Deadline(); ok && (end.IsZero() || deadline.Before(end)) {
+		end = deadline
+	}
+	if end.IsZero() {
+		return end
+	}
+	return since.Add(end.Sub(since) / 2)
+}
+
 // sleep is the only place where polite waits: until the given instant (zero:
 // for as long as the bounds allow), until the call is woken, or until its
 // context ends.
