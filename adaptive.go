@@ -72,7 +72,7 @@ func (h *hostState) learnLocked(c *call, r *report) {
 		l.pace = new(pace)
 	}
 	switch {
-	case r.verdict.Outcome == OK:
+	case r.welcome():
 		l.pace.succeed(r.now, c.sentAt, float64(c.set.Cost))
 	case r.asked || announced: // the gate or the ledger knows better
 	case r.verdict.Outcome == Throttled:

@@ -2,6 +2,7 @@ package polite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -303,7 +304,7 @@ func (a *attempt) failure() error {
 	if a.err != nil {
 		return a.err
 	}
-	return &ResponseError{StatusCode: a.resp.StatusCode, Method: or(a.call.req.Method, http.MethodGet), URL: redacted(a.call.req.URL),
+	return &ResponseError{StatusCode: a.resp.StatusCode, Method: cmp.Or(a.call.req.Method, http.MethodGet), URL: redacted(a.call.req.URL),
 		Attempts: a.call.attempts, RetryAfter: a.asked, TraceID: a.resp.Header.Get(headerTraceID)}
 }
 
@@ -328,6 +329,7 @@ func (a *attempt) discard() {
 func (a *attempt) abandon() {
 	if a.body != nil {
 		a.body.Close()
+		a.body = nil
 	}
 	a.finish()
 }

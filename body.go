@@ -246,7 +246,7 @@ func (c *call) readAhead() error {
 	case c.body.keep(ctx):
 		return nil
 	case c.ctx.Err() != nil:
-		return c.ctx.Err()
+		return context.Cause(c.ctx)
 	}
 	return &RetryError{Host: c.host.key.String(), Reason: ReasonTime, Err: &bodyReadError{context.DeadlineExceeded}}
 }

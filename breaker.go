@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -36,12 +37,12 @@ type BreakerOptions struct {
 }
 
 func (o *BreakerOptions) withDefaults() {
-	o.Failures = or(o.Failures, 5)
-	o.Ratio = or(o.Ratio, 0.5)
+	o.Failures = cmp.Or(o.Failures, 5)
+	o.Ratio = cmp.Or(o.Ratio, 0.5)
 	if o.MinRequests <= 0 {
 		o.MinRequests = 20
 	}
-	o.Window = or(o.Window, 10*time.Second)
+	o.Window = cmp.Or(o.Window, 10*time.Second)
 	if o.OpenFor <= 0 {
 		o.OpenFor = 5 * time.Second
 	}

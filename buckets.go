@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"hash/maphash"
 	"net/http"
 	"strings"
@@ -117,7 +118,7 @@ func (h *hostState) assignLocked(e endpoint, l *lane) {
 // another quota than the endpoint's usual one; see larger.
 func (h *hostState) bucketLocked(c *call, r *report, s *signals) *lane {
 	if s.bucket != "" {
-		h.lane.bucket = or(h.lane.bucket, s.bucket)
+		h.lane.bucket = cmp.Or(h.lane.bucket, s.bucket)
 		if h.lane.bucket == s.bucket {
 			return &h.lane
 		}
@@ -248,7 +249,7 @@ var endpointSeed = maphash.MakeSeed()
 const maxNames = 16
 
 func endpointOf(req *http.Request) endpoint {
-	hash := maphash.String(endpointSeed, or(req.Method, http.MethodGet))
+	hash := maphash.String(endpointSeed, cmp.Or(req.Method, http.MethodGet))
 	for rest, more := req.URL.Path, true; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, "/")

@@ -2,6 +2,7 @@ package polite_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -211,4 +212,20 @@ func TestNegativeBoundsAreNone(t *testing.T) {
 		assert.Equal(t, 200, resp.StatusCode)
 		assert.GreaterOrEqual(t, time.Since(start), 3*time.Hour)
 	})
+}
+
+// A failure of its own that meets the end of the context hides neither.
+func TestFailureAtTheContextsEndTellsBoth(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := errors.New("connection lost")
+	client := polite.New(&polite.Options{Base: roundTripper(func(*http.Request) (*http.Response, error) {
+		cancel()
+		return nil, lost
+	})})
+	_, err := client.Get(ctx, aCoffee)
+	require.ErrorIs(t, err, lost)
+	require.ErrorIs(t, err, context.Canceled)
+	var failed *polite.RetryError
+	require.ErrorAs(t, err, &failed)
+	require.True(t, failed.Sent)
 }

@@ -196,6 +196,11 @@ type report struct {
 	found     findings  // what settle found
 }
 
+// welcome reports whether the server let the request in.
+func (r *report) welcome() bool {
+	return r.answered && (r.verdict.Outcome == OK || r.verdict.Outcome == Ignored)
+}
+
 // settle enters the end of an attempt into all books, wakes who may go and
 // returns what the attempt has shown to be amiss.
 func (h *hostState) settle(c *call, r report, s *signals) findings {
@@ -213,12 +218,12 @@ func (h *hostState) settle(c *call, r report, s *signals) findings {
 		longer = c.lane.gate.close(r.now, r.until, r.latest, r.asked)
 	case !r.until.IsZero():
 		longer = h.gate.close(r.now, r.until, r.latest, r.asked)
-	case r.answered && (r.verdict.Outcome == OK || r.verdict.Outcome == Ignored):
-		if r.verdict.Outcome == OK {
-			h.budget.success(h.opts.Retry.BudgetRatio)
-		}
+	case r.welcome():
 		c.lane.gate.passed(r.now)
 		h.gate.passed(r.now)
+	}
+	if r.verdict.Outcome == OK {
+		h.budget.success(h.opts.Retry.BudgetRatio)
 	}
 	if h.waiting == 0 {
 		return found
@@ -263,11 +268,15 @@ func (h *hostState) grantRetry(now time.Time) bool {
 	return h.budget.take(now, h.opts.Retry.BudgetRatio)
 }
 
-// gatedUntil is when the gates that hold the call open.
-func (h *hostState) gatedUntil(c *call) time.Time {
+// gatedUntil is when the gates that hold the call open, and why they are shut.
+func (h *hostState) gatedUntil(c *call) (time.Time, Reason) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return later(h.gate.until, c.lane.gate.until)
+	g := &c.lane.gate
+	if h.gate.until.After(g.until) {
+		g = &h.gate
+	}
+	return g.until, g.reason()
 }
 
 // breakerChanged returns a change of the breaker's state not yet published.

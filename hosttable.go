@@ -87,17 +87,17 @@ func (t *hostTable) snapshot() []*hostState {
 
 // HostStats is a moment's view of one host.
 type HostStats struct {
-	InFlight int          // requests under way, bodies included
-	Waiting  int          // calls that wait for admission
-	Breaker  BreakerState // BreakerClosed where there is none
-	ClosedTo time.Time    // end of the wait that the server asked everybody for; zero or past: open
-	Quotas   []Quota      // what was last understood of the quotas of requests without a quota key, by policy and limit
+	InFlight    int          // requests under way, bodies included
+	Waiting     int          // calls that wait for admission
+	Breaker     BreakerState // BreakerClosed where there is none
+	ClosedUntil time.Time    // end of the wait that the server asked everybody for; zero or past: open
+	Quotas      []Quota      // what was last understood of the quotas of requests without a quota key, by policy and limit
 }
 
 func (h *hostState) stats() HostStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := HostStats{InFlight: h.slots, Waiting: h.waiting, ClosedTo: later(h.gate.until, h.lane.gate.until)}
+	s := HostStats{InFlight: h.slots, Waiting: h.waiting, ClosedUntil: later(h.gate.until, h.lane.gate.until)}
 	if h.breaker != nil {
 		s.Breaker = h.breaker.state()
 	}

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -55,8 +56,8 @@ type LimitOptions struct {
 }
 
 func (o *LimitOptions) withDefaults() {
-	o.MaxWaiting = or(o.MaxWaiting, 10_000)
-	o.MaxWait = or(o.MaxWait, 2*time.Minute)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, 10_000)
+	o.MaxWait = cmp.Or(o.MaxWait, 2*time.Minute)
 	if o.Disable {
 		o.Rates, o.MaxInFlight, o.Adaptive = nil, 0, false
 	}

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -40,15 +41,15 @@ type overridesKey struct{}
 // bounded by the context's own deadline too, whichever comes first.
 func WithOverrides(ctx context.Context, o Overrides) context.Context {
 	outer := overridesFrom(ctx)
-	o.MaxAttempts = or(o.MaxAttempts, outer.MaxAttempts)
-	o.MaxElapsed = or(o.MaxElapsed, outer.MaxElapsed)
-	o.MaxWait = or(o.MaxWait, outer.MaxWait)
-	o.AttemptTimeout = or(o.AttemptTimeout, outer.AttemptTimeout)
-	o.AdmissionWait = or(o.AdmissionWait, outer.AdmissionWait)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, outer.MaxAttempts)
+	o.MaxElapsed = cmp.Or(o.MaxElapsed, outer.MaxElapsed)
+	o.MaxWait = cmp.Or(o.MaxWait, outer.MaxWait)
+	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, outer.AttemptTimeout)
+	o.AdmissionWait = cmp.Or(o.AdmissionWait, outer.AdmissionWait)
 	o.Idempotent = o.Idempotent || outer.Idempotent
-	o.Needs = or(o.Needs, outer.Needs)
-	o.QuotaKey = or(o.QuotaKey, outer.QuotaKey)
-	o.Cost = or(o.Cost, outer.Cost)
+	o.Needs = cmp.Or(o.Needs, outer.Needs)
+	o.QuotaKey = cmp.Or(o.QuotaKey, outer.QuotaKey)
+	o.Cost = cmp.Or(o.Cost, outer.Cost)
 	return context.WithValue(ctx, overridesKey{}, &o)
 }
 
@@ -59,28 +60,19 @@ func overridesFrom(ctx context.Context) Overrides {
 	return Overrides{}
 }
 
-// or returns v, or fallback where v is the zero value.
-func or[T comparable](v, fallback T) T {
-	var zero T
-	if v == zero {
-		return fallback
-	}
-	return v
-}
-
 // settingsOf are the options of one call: its overrides, or else the
 // Transport's.
 func (t *Transport) settingsOf(req *http.Request) Overrides {
 	s := overridesFrom(req.Context())
 	r := &t.opts.Retry
-	s.MaxAttempts = or(s.MaxAttempts, r.MaxAttempts)
+	s.MaxAttempts = cmp.Or(s.MaxAttempts, r.MaxAttempts)
 	if r.Disable || nested(req.Context()) {
 		s.MaxAttempts = 1
 	}
-	s.MaxElapsed = or(s.MaxElapsed, r.MaxElapsed)
-	s.MaxWait = or(s.MaxWait, r.MaxWait)
-	s.AttemptTimeout = or(s.AttemptTimeout, r.AttemptTimeout)
-	s.AdmissionWait = or(s.AdmissionWait, t.opts.Limit.MaxWait)
+	s.MaxElapsed = cmp.Or(s.MaxElapsed, r.MaxElapsed)
+	s.MaxWait = cmp.Or(s.MaxWait, r.MaxWait)
+	s.AttemptTimeout = cmp.Or(s.AttemptTimeout, r.AttemptTimeout)
+	s.AdmissionWait = cmp.Or(s.AdmissionWait, t.opts.Limit.MaxWait)
 	if s.QuotaKey == "" && t.opts.QuotaKey != nil {
 		s.QuotaKey = t.opts.QuotaKey(req)
 	}

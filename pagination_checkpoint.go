@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -42,7 +43,7 @@ func (r *route) checkpoint(m mark, total int) string {
 	case m.token != "":
 		u := r.target(m.place)
 		s.Query = abridge(u.RawQuery, r.base.RawQuery)
-		s.Link = or(u.EscapedPath(), "/")
+		s.Link = cmp.Or(u.EscapedPath(), "/")
 		if !r.home(u) {
 			s.Link = u.Scheme + "://" + u.Host + s.Link
 		}

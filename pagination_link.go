@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -138,13 +139,13 @@ func cutLinkParam(s string) (name, value, rest string) {
 	s = strings.TrimLeft(s[1:], " \t")
 	if strings.HasPrefix(s, `"`) {
 		value, rest = cutQuoted(s[1:])
-		return or(name, "?"), value, rest
+		return cmp.Or(name, "?"), value, rest
 	}
 	end = strings.IndexAny(s, ";,")
 	if end < 0 {
 		end = len(s)
 	}
-	return or(name, "?"), strings.TrimSpace(s[:end]), s[end:]
+	return cmp.Or(name, "?"), strings.TrimSpace(s[:end]), s[end:]
 }
 
 // cutQuoted takes a quoted string off s, whose opening quote is gone already

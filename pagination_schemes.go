@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -61,12 +62,12 @@ type LinkPages struct {
 }
 
 func (s OffsetPages) route() (*route, error) {
-	r := &route{kind: byOffset, size: or(s.Size, 100), atParam: or(s.OffsetParam, "offset"), sizeParam: or(s.LimitParam, "limit")}
+	r := &route{kind: byOffset, size: cmp.Or(s.Size, 100), atParam: cmp.Or(s.OffsetParam, "offset"), sizeParam: cmp.Or(s.LimitParam, "limit")}
 	return r, r.parse(s.URL)
 }
 
 func (s NumberedPages) route() (*route, error) {
-	r := &route{kind: byNumber, size: or(s.Size, 100), atParam: or(s.PageParam, "page"), sizeParam: or(s.SizeParam, "per_page"), first: 1}
+	r := &route{kind: byNumber, size: cmp.Or(s.Size, 100), atParam: cmp.Or(s.PageParam, "page"), sizeParam: cmp.Or(s.SizeParam, "per_page"), first: 1}
 	if s.ZeroBased {
 		r.first = 0
 	}
@@ -74,7 +75,7 @@ func (s NumberedPages) route() (*route, error) {
 }
 
 func (s CursorPages) route() (*route, error) {
-	r := &route{kind: byCursor, size: s.Size, atParam: or(s.CursorParam, "cursor"), sizeParam: or(s.LimitParam, "limit")}
+	r := &route{kind: byCursor, size: s.Size, atParam: cmp.Or(s.CursorParam, "cursor"), sizeParam: cmp.Or(s.LimitParam, "limit")}
 	return r, r.parse(s.URL)
 }
 

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,8 +65,8 @@ func (w *walk[T]) begin() (err error) {
 		return err
 	}
 	w.client = w.bound()
-	w.MaxPages = or(w.MaxPages, 10_000)
-	w.MaxAttempts = or(w.MaxAttempts, 3)
+	w.MaxPages = cmp.Or(w.MaxPages, 10_000)
+	w.MaxAttempts = cmp.Or(w.MaxAttempts, 3)
 	if w.Key != nil {
 		w.keys = newRecent[string]()
 	}
@@ -219,7 +220,7 @@ func (w *walk[T]) short(items, passed int) bool {
 // included; 0 if that is not known.
 func (w *walk[T]) needs(m mark) int {
 	pages := 0
-	size := or(w.largest, w.route.size)
+	size := cmp.Or(w.largest, w.route.size)
 	switch {
 	case w.route.kind == byNumber && w.pages > 0:
 		pages = w.pages - (m.at - w.route.first)

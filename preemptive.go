@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 )
@@ -19,7 +20,7 @@ type PreemptiveOptions struct {
 	Disable bool
 }
 
-func (o *PreemptiveOptions) withDefaults() { o.Threshold = or(o.Threshold, 10) }
+func (o *PreemptiveOptions) withDefaults() { o.Threshold = cmp.Or(o.Threshold, 10) }
 
 // settle is how long after sending a request may be taken as not counted by
 // the server, and how long the others wait for the answer of a probe.
@@ -74,15 +75,20 @@ func (g *gate) close(now, at, latest time.Time, asked bool) (longer bool) {
 	return longer
 }
 
+// reason is why a closed gate is closed.
+func (g *gate) reason() Reason {
+	if g.asked {
+		return ReasonRetryAfter
+	}
+	return ReasonBackoff
+}
+
 // admit reports when one more request may pass the gate while inFlight others
 // of its kind are unanswered and the last one left at last.
 func (g *gate) admit(now, last time.Time, inFlight int) (time.Time, Reason) {
 	switch {
 	case now.Before(g.until):
-		if g.asked {
-			return g.until, ReasonRetryAfter
-		}
-		return g.until, ReasonBackoff
+		return g.until, g.reason()
 	case g.ramp == 0 || inFlight < g.ramp:
 		return now, 0
 	case last.Before(g.until): // those in flight left before the gate closed

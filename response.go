@@ -2,6 +2,7 @@ package polite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,11 +102,11 @@ func CheckResponse(resp *http.Response) error {
 	}
 	e := &ResponseError{StatusCode: resp.StatusCode}
 	if req := resp.Request; req != nil {
-		e.Method = or(req.Method, http.MethodGet)
+		e.Method = cmp.Or(req.Method, http.MethodGet)
 		e.URL = redacted(req.URL)
 	}
 	if a := attemptOf(resp); a != nil {
-		e.Attempts, e.Reason, e.RetryAfter, e.Cause = a.call.attempts, or(a.stop, ReasonFinal), a.asked, a.cause
+		e.Attempts, e.Reason, e.RetryAfter, e.Cause = a.call.attempts, cmp.Or(a.stop, ReasonFinal), a.asked, a.cause
 	}
 	e.TraceID = resp.Header.Get(headerTraceID)
 	e.readBody(PeekBody(resp, maxErrorBody))
@@ -138,7 +139,7 @@ func (e *ResponseError) readBody(body []byte) {
 	}
 	e.Code = text("codi", "code", "type")
 	e.Message = text("missatge", "message", "detail", "title")
-	e.TraceID = or(text("tracaId", "traceId", "trace_id"), e.TraceID)
+	e.TraceID = cmp.Or(text("tracaId", "traceId", "trace_id"), e.TraceID)
 	if e.Details = fields["detalls"]; e.Details == nil {
 		e.Details = fields["details"]
 	}

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,7 +13,8 @@ import (
 // means the defaults.
 type RetryOptions struct {
 	// MaxAttempts is the total number of attempts of one call, the first one
-	// included: 0 means 4; 1 or a negative number means no retry.
+	// included: 0 means 4; 1 or a negative number means no retry. Net/http's own
+	// repetitions on connections that had died count.
 	MaxAttempts int
 
 	// MaxElapsed bounds the whole call, waits and first attempt included, up
@@ -179,17 +181,17 @@ func (o *RetryOptions) idempotencyKey(req *http.Request) string {
 const headerIdempotencyKey = "Idempotency-Key"
 
 func (o *RetryOptions) withDefaults() {
-	o.MaxAttempts = or(o.MaxAttempts, 4)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, 4)
 	if o.Disable || o.MaxAttempts < 1 {
 		o.MaxAttempts = 1
 	}
-	o.MaxElapsed = or(o.MaxElapsed, 5*time.Minute)
-	o.MaxWait = or(o.MaxWait, time.Minute)
-	o.AttemptTimeout = or(o.AttemptTimeout, 30*time.Second)
+	o.MaxElapsed = cmp.Or(o.MaxElapsed, 5*time.Minute)
+	o.MaxWait = cmp.Or(o.MaxWait, time.Minute)
+	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, 30*time.Second)
 	if o.Backoff == nil {
 		o.Backoff = Exponential(0, 0, 0, 0)
 	}
-	o.BudgetRatio = or(o.BudgetRatio, 0.1)
+	o.BudgetRatio = cmp.Or(o.BudgetRatio, 0.1)
 }
 
 // budget is the retry budget of one host: a token for every retry of a failure
@@ -206,7 +208,7 @@ const (
 )
 
 // success returns a share of a token.
-func (b *budget) success(ratio float64) { b.spent = max(0, b.spent-ratio) }
+func (b *budget) success(ratio float64) { b.spent = max(0, b.spent-max(0, ratio)) }
 
 // take takes a token for a retry and reports whether there was one.
 func (b *budget) take(now time.Time, ratio float64) bool {
@@ -256,7 +258,7 @@ func (c *call) hint(a *attempt, s *signals, now time.Time) {
 			a.retryAt = a.retryAt.Add(resetMargin(a.asked, c.set.MaxWait))
 		}
 	default:
-		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.attempts)))
+		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.tries)))
 	}
 }
 
@@ -268,10 +270,10 @@ func (c *call) obstacle(a *attempt) Reason {
 	if a.asked > 0 {
 		reason = ReasonRetryAfter
 	}
-	gated := c.host.gatedUntil(c)
+	gated, gate := c.host.gatedUntil(c)
 	err := c.bounded(a.retryAt, reason, now, c.set.MaxWait)
 	if err == nil {
-		err = c.bounded(gated, ReasonRetryAfter, now, c.set.AdmissionWait)
+		err = c.bounded(gated, gate, now, c.set.AdmissionWait)
 	}
 	if err != nil {
 		a.cause = err

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -260,7 +261,7 @@ func SlogTrace(log *slog.Logger) *Trace {
 
 // event is the part of every event that names the request.
 func (c *call) event() Request {
-	return Request{Method: or(c.req.Method, http.MethodGet), Host: c.host.key.String(), Path: c.req.URL.Path}
+	return Request{Method: cmp.Or(c.req.Method, http.MethodGet), Host: c.host.key.String(), Path: c.req.URL.Path}
 }
 
 // publish tells the observers what an attempt has shown; no lock is held.
@@ -283,7 +284,8 @@ func (c *call) publish(a *attempt, s *signals, r *report) {
 		c.diagnose(r.found, s, r.now)
 	}
 	if t.Gate != nil && !r.until.IsZero() {
-		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: c.host.gatedUntil(c), Asked: r.asked})
+		until, reason := c.host.gatedUntil(c)
+		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: until, Asked: reason == ReasonRetryAfter})
 	}
 }
 

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func NewTransport(opts *Options) *Transport {
 	o.Limit.withDefaults()
 	o.Preemptive.withDefaults()
 	o.Breaker.withDefaults()
-	o.MaxHosts = or(o.MaxHosts, 1024)
+	o.MaxHosts = cmp.Or(o.MaxHosts, 1024)
 	if t.base = o.Base; t.base == nil {
 		t.base = newBase()
 	}
@@ -139,8 +140,8 @@ func (c *call) begin() error {
 	if err := checkRequest(req); err != nil {
 		return err
 	}
-	if err := c.ctx.Err(); err != nil {
-		return err
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
 	}
 	c.trace = t.opts.Trace
 	if !nested(c.ctx) { // or else the outer Transport sees to it
@@ -260,8 +261,11 @@ func (c *call) conclude(a *attempt) (*http.Response, error) {
 		c.current = nil
 		return a.handOver(), nil
 	}
-	if c.ctx.Err() != nil {
-		return nil, a.err
+	if ended := context.Cause(c.ctx); ended != nil {
+		if errors.Is(a.err, ended) || errors.Is(a.err, c.ctx.Err()) {
+			return nil, a.err
+		}
+		a.cause = ended
 	}
 	err := &RetryError{Host: c.host.key.String(), Attempts: c.attempts, Sent: c.reached, Reason: a.stop, Err: a.err}
 	if a.cause != nil {

@@ -1,6 +1,9 @@
 package polite
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // bounded returns an error if a wait until then would end too late for the call,
 // or more than most (negative: unlimited) after since. A zero instant, which is
@@ -59,7 +62,7 @@ func (c *call) sleep(until time.Time, reason Reason, since time.Time, most time.
 	}
 	select {
 	case <-c.ctx.Done():
-		return c.ctx.Err()
+		return context.Cause(c.ctx)
 	case <-c.wake:
 		return nil
 	case <-fired:
