@@ -47,11 +47,32 @@ func (a *ahead[T]) take(ctx context.Context, p place, needs int) (*fetchedPage[T
 		return a.fetch(ctx, p, needs)
 	}
 	<-f.done // which ends with the context too
-	if notAdmitted(f.err) {
+	got, err := f.got, f.err
+	for notAdmitted(err) {
 		a.width = 0
-		return a.fetch(ctx, p, needs)
+		behind := a.waiting()
+		if got, err = a.fetch(ctx, p, needs); behind == nil {
+			break
+		}
+		if notAdmitted(err) { // those behind it stood before it in the client's line
+			<-behind.done
+		}
 	}
-	return f.got, f.err
+	return got, err
+}
+
+// waiting returns the first page that is still under way, nil if none is.
+func (a *ahead[T]) waiting() *flight[T] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range a.flights {
+		select {
+		case <-f.done:
+		default:
+			return f
+		}
+	}
+	return nil
 }
 
 // notAdmitted reports whether a page was not asked for because it would have
