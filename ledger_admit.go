@@ -66,7 +66,8 @@ func (l *ledger) holdsBack(left, price float64, needs int) bool {
 		return false
 	}
 	perWindow := l.limit / price
-	return needs > 1 && math.Ceil(float64(needs)/perWindow) == math.Ceil(float64(needs-1)/perWindow)
+	more := float64(needs) > perWindow // not the last few, which may have overtaken each other
+	return more && math.Ceil(float64(needs)/perWindow) == math.Ceil(float64(needs-1)/perWindow)
 }
 
 // refilled is when missing units have come back: as the quota refills, or at
