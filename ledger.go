@@ -81,6 +81,10 @@ func (l *ledger) turn(now time.Time, total int64) {
 	if l.reset.IsZero() || now.Before(l.due()) || l.shape == bucketShape {
 		return
 	}
+	if !l.known() { // a reset alone, of which nothing follows once it has passed
+		l.reset = time.Time{}
+		return
+	}
 	if l.shape == slidingShape {
 		l.slide(now, total)
 		return

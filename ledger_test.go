@@ -53,6 +53,17 @@ func TestUnknownQuotaStopsNobody(t *testing.T) {
 	b.assertNext(t, 1, 0, 1, 0)
 }
 
+// A reset that was told without what is left says nothing once it has passed;
+// a refusal after it is waited for as any other.
+func TestPassedResetOfAnUnknownQuotaIsForgotten(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0.1, &Quota{Limit: -1, Remaining: -1, Reset: second(5)})
+	b.next(5, 0)
+	b.observe(told(10, 0, 5), answer{sent: second(5), read: second(5.1), units: 2, total: 2, refused: true})
+	at, _ := b.next(5.2, 5)
+	assert.LessOrEqual(t, at.Sub(epoch), 10*time.Second)
+}
+
 func TestExhaustedQuotaWithoutAResetStopsNobody(t *testing.T) {
 	b := newBook()
 	b.answered(1, 0, 0.1, &Quota{Limit: 100, Remaining: 0})
