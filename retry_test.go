@@ -172,6 +172,8 @@ func TestClassifyDoesNotMakeAMethodSafe(t *testing.T) {
 }
 
 // One generated key per call, and none where the caller set one.
+//
+// Case C065.
 func TestGeneratedKeyIsOfOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503), politetest.Respond(200), politetest.Respond(503), politetest.Respond(200), politetest.Respond(503), politetest.Respond(200), politetest.Respond(200))
@@ -196,6 +198,8 @@ func TestGeneratedKeyIsOfOneCall(t *testing.T) {
 }
 
 // The second DELETE finds nothing, and the caller can tell why.
+//
+// Case C067.
 func TestRepeatedDeleteShowsItsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Fail(politetest.ResetAfter), politetest.Respond(404))
