@@ -11,6 +11,8 @@ import (
 )
 
 // No number of attempts overflows.
+//
+// Case C161.
 func TestBackoffGrowsToItsCeilingAndStays(t *testing.T) {
 	backoff := polite.Exponential(100*time.Millisecond, time.Second, 2, -1)
 	before := time.Duration(0)
@@ -26,6 +28,8 @@ func TestBackoffGrowsToItsCeilingAndStays(t *testing.T) {
 }
 
 // Jitter survives at the ceiling and never passes it.
+//
+// Case C163.
 func TestBackoffKeepsItsJitterAtTheCeiling(t *testing.T) {
 	backoff := polite.Exponential(time.Second, 10*time.Second, 2, 0.5)
 	for _, failed := range []int{50, 63, 64, 1000, math.MaxInt} {

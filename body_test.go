@@ -24,6 +24,8 @@ import (
 
 // The same bytes and the same length on every attempt, whatever the
 // reason to repeat.
+//
+// Cases C001, C003.
 func TestEveryAttemptSendsTheSameMessage(t *testing.T) {
 	const body = `{"linies":[{"cafe":"caf_00007","quantitat":2}],"nota":"gràcies"}`
 	for name, reply := range map[string]politetest.Reply{
@@ -47,6 +49,8 @@ func TestEveryAttemptSendsTheSameMessage(t *testing.T) {
 }
 
 // A file that stands in its middle is sent from there, each time.
+//
+// Case C005.
 func TestFileIsSentFromWhereItStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		content := bytes.Repeat([]byte("0123456789"), 30)
@@ -140,6 +144,8 @@ func politetestRefused(t *testing.T, req *http.Request) error {
 }
 
 // An error of the caller's own reader is not the server's fault.
+//
+// Case C007.
 func TestErrorOfTheCallersReaderIsFinalAndNeutral(t *testing.T) {
 	errOwn := errors.New("disk on fire")
 	for _, keyed := range []bool{false, true} {
@@ -235,6 +241,8 @@ func TestFailingGetBodyIsFinalAndNeutral(t *testing.T) {
 }
 
 // A writer that feeds a body is told when nobody will read it.
+//
+// Case C193.
 func TestPipeWriterIsReleasedWhenNothingIsSent(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

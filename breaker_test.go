@@ -45,6 +45,8 @@ func isOpen(err error) bool { return errors.As(err, new(*polite.CircuitOpenError
 
 // The caller's own end is neutral, by its context and
 // not by the error's name.
+//
+// Case C073.
 func TestCallersEndIsNeutral(t *testing.T) {
 	errBudget := errors.New("out of budget")
 	for name, bind := range map[string]func(context.Context) (context.Context, func()){
@@ -77,6 +79,8 @@ func TestCallersEndIsNeutral(t *testing.T) {
 }
 
 // A refusal neither counts as a failure nor wipes the count.
+//
+// Case C075.
 func TestRefusalLeavesTheCountOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(500).Times(2), politetest.Respond(429), politetest.Respond(500), politetest.Respond(200))
@@ -97,6 +101,8 @@ func stateOrClosed(c *polite.Client) polite.BreakerState {
 }
 
 // A probe that ends in any way gives its slot back.
+//
+// Cases C075, C077.
 func TestProbeThatSaysNothingGivesItsSlotBack(t *testing.T) {
 	for name, probe := range map[string]func(*testing.T, *politetest.Server, *polite.Client){
 		"429": func(t *testing.T, s *politetest.Server, c *polite.Client) {
@@ -154,6 +160,8 @@ func readsBodies(base http.RoundTripper) http.RoundTripper {
 
 // A 404 and a body that is never closed are an answer, so the probe has
 // succeeded.
+//
+// Case C077.
 func TestProbeEndsWithItsHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(500), politetest.Respond(404).WithBody("never read, never closed"))
@@ -202,6 +210,8 @@ func TestOneProbeAtATime(t *testing.T) {
 
 // Failures that arrive after the opening neither open it again nor keep it
 // open for longer.
+//
+// Case C079.
 func TestStragglersDoNotKeepTheBreakerOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)
@@ -234,6 +244,8 @@ func TestStragglersDoNotKeepTheBreakerOpen(t *testing.T) {
 }
 
 // A success that completes the minimum of a bad window opens it too.
+//
+// Case C081.
 func TestRatioIsLookedAtAfterASuccessToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(500).Times(2), politetest.Respond(200))
@@ -275,6 +287,8 @@ func TestRatioCountsAWindow(t *testing.T) {
 }
 
 // Each host has its own.
+//
+// Case C083.
 func TestBreakerIsPerHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {

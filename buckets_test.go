@@ -42,6 +42,8 @@ func twoBuckets(t testing.TB, dialect politetest.Dialect) *politetest.Server {
 }
 
 // Whether the server names its buckets or lets one set of fields flip.
+//
+// Case C091.
 func TestExhaustedBucketDoesNotStopTheOther(t *testing.T) {
 	for _, dialect := range []politetest.Dialect{politetest.Draft8, politetest.XRateLimit, politetest.AromaCatalan} {
 		t.Run(dialect.String(), func(t *testing.T) {
@@ -362,6 +364,8 @@ func name(i int) string {
 
 // A server that cuts its reset down to whole seconds refuses on the very second
 // of it, and a client with one retry must not lose it there.
+//
+// Case C027.
 func TestRetryKeepsAMarginAfterAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -402,6 +406,8 @@ func TestOnlyResetsHaveAMargin(t *testing.T) {
 }
 
 // A refusal whose reset has passed waits longer each time.
+//
+// Case C027.
 func TestRefusalsAfterTheResetWaitAGrowingFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -17,6 +17,8 @@ import (
 
 // A delay that would pass the call's time is not begun, whichever
 // bound it is; the answer comes back at once with the reason.
+//
+// Cases C031, C033.
 func TestDelayBeyondTheCallsTimeReturnsTheAnswerAtOnce(t *testing.T) {
 	for _, hint := range []string{"", "600"} {
 		for bound, bind := range map[string]func(context.Context) (context.Context, context.CancelFunc){
@@ -61,6 +63,8 @@ func TestDelayBeyondTheCallsTimeReturnsTheAnswerAtOnce(t *testing.T) {
 }
 
 // Without an answer both the bound and the failure are in the error.
+//
+// Case C033.
 func TestDelayBeyondTheCallsTimeKeepsTheFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := steadily(roundTripper(func(*http.Request) (*http.Response, error) { return nil, errLost }))
@@ -93,6 +97,8 @@ func TestDelayThatEndsInTimeIsMade(t *testing.T) {
 
 // What the client's own limit cannot admit in time fails at once, says
 // whose limit it is, and is no failure of the host.
+//
+// Case C035.
 func TestOwnLimitThatCannotAdmitInTimeFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)
@@ -120,6 +126,8 @@ func TestOwnLimitThatCannotAdmitInTimeFailsAtOnce(t *testing.T) {
 }
 
 // MaxElapsed bounds the whole call, its first attempt included.
+//
+// Case C037.
 func TestMaxElapsedBoundsTheFirstAttemptToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503).After(2*time.Second), politetest.Respond(200))
@@ -135,6 +143,8 @@ func TestMaxElapsedBoundsTheFirstAttemptToo(t *testing.T) {
 }
 
 // The caller's own deadline is not a failure of the server.
+//
+// Case C041.
 func TestCallersDeadlineIsPlainAndFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Fail(politetest.StallHeaders).Times(-1))
@@ -153,6 +163,8 @@ func TestCallersDeadlineIsPlainAndFinal(t *testing.T) {
 }
 
 // Each attempt's time is its own.
+//
+// Case C197.
 func TestAttemptTimeoutBeginsAnewWithEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(200).After(2*time.Second), politetest.Respond(200).After(900*time.Millisecond))
@@ -167,6 +179,8 @@ func TestAttemptTimeoutBeginsAnewWithEachAttempt(t *testing.T) {
 
 // AttemptTimeout ends with the headers; a long body is bounded by pauses,
 // not by its length.
+//
+// Case C195.
 func TestLongBodyIsReadBeyondTheAttemptTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {

@@ -1,7 +1,6 @@
 package polite_test
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -130,12 +129,9 @@ func TestEveryCaseNamesATestThatExists(t *testing.T) {
 	}
 	for _, row := range rows {
 		id := row.cells[0]
-		place := fmt.Sprintf("%s:%d: the tests of %s, and those that cite it", path, row.line, id)
-		if !assert.Regexp(t, `^C\d{3}$`, id, place) {
-			continue
-		}
+		slices.Sort(row.tests)
 		slices.Sort(citing[id])
-		assert.ElementsMatch(t, row.tests, citing[id], place)
+		assert.Equal(t, strings.Join(row.tests, " "), strings.Join(citing[id], " "), "%s:%d: the tests of %s, and those that cite it", path, row.line, id)
 		delete(citing, id)
 	}
 	for id, names := range citing {

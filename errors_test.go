@@ -22,6 +22,8 @@ import (
 
 // A refusal that outlasts all attempts tells its status, the attempts and
 // the wait that was asked for last.
+//
+// Case C053.
 func TestRefusalThatLastsIsToldInFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(429, "Retry-After", "1").Times(3), politetest.Respond(429, "Retry-After", "2").WithBody(
@@ -106,6 +108,8 @@ func TestFinalStatusHasItsReason(t *testing.T) {
 }
 
 // Where no response is returned, no body stays open.
+//
+// Case C043.
 func TestNoBodyStaysOpenBehindAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := &counting{base: serving(t, politetest.Respond(503).Times(2), politetest.Fail(politetest.ResetAfter).Times(-1)).Transport()}
@@ -126,6 +130,8 @@ func TestNoBodyStaysOpenBehindAnError(t *testing.T) {
 }
 
 // No secret of a URL in an error, a log line, an event or a host's name.
+//
+// Case C171.
 func TestSecretsOfTheURLAppearNowhere(t *testing.T) {
 	const secret = "s3cr3t"
 	target := "http://ona:" + secret + "@api.test/v1/cafes/caf_00001?token=" + secret + "#" + secret
@@ -197,6 +203,8 @@ func assertChainWithout(t *testing.T, err error, secret string) {
 }
 
 // The error of an open breaker has nothing of the calls that opened it.
+//
+// Case C173.
 func TestOpenBreakerTellsNothingOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := steadily(roundTripper(func(req *http.Request) (*http.Response, error) {

@@ -20,6 +20,8 @@ import (
 
 // A body that stalls, is cut or is reset half way is fetched again, in
 // memory and over a wire.
+//
+// Case C191.
 func TestFetchRepeatsABrokenBody(t *testing.T) {
 	for _, fault := range []politetest.Fault{politetest.StallBody, politetest.TruncateBody, politetest.ResetBody} {
 		for _, wire := range []bool{false, true} {
@@ -50,6 +52,8 @@ func TestFetchRepeatsABrokenBody(t *testing.T) {
 
 // A server that always cuts its bodies gives an error, and never a short
 // body without one.
+//
+// Case C191.
 func TestFetchNeverReturnsAShortBody(t *testing.T) {
 	for _, fault := range []politetest.Fault{politetest.StallBody, politetest.TruncateBody, politetest.ResetBody} {
 		synctest.Test(t, func(t *testing.T) {
@@ -67,6 +71,8 @@ func TestFetchNeverReturnsAShortBody(t *testing.T) {
 }
 
 // Where the body is streamed, the reader gets the error.
+//
+// Case C191.
 func TestStreamedBodyThatIsCutIsAnErrorToItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Fail(politetest.TruncateBody))
@@ -82,6 +88,8 @@ func TestStreamedBodyThatIsCutIsAnErrorToItsReader(t *testing.T) {
 }
 
 // A compressed body that ends before its trailer is cut.
+//
+// Case C187.
 func TestFetchRepeatsACutGzipStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var packed bytes.Buffer
@@ -105,6 +113,8 @@ func TestFetchRepeatsACutGzipStream(t *testing.T) {
 }
 
 // An empty body that claims to be compressed hides no status.
+//
+// Case C189.
 func TestEmptyGzipBodyHidesNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(429, "Content-Encoding", "gzip", "Retry-After", "1", "Content-Length", "0").WithBody(""))

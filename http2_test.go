@@ -132,6 +132,8 @@ func h2Code(code uint32) []byte { return binary.BigEndian.AppendUint32(nil, code
 
 // A stream that a GOAWAY leaves unprocessed (RFC 9113 section 6.8) is sent
 // again with its body, with or without GetBody.
+//
+// Case C179.
 func TestUnprocessedStreamIsSentAgainWithItsBody(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
 		s := &h2Server{t: t, fault: func(n int, write func(h2Frame), _ uint32) bool {
@@ -158,6 +160,8 @@ func TestUnprocessedStreamIsSentAgainWithItsBody(t *testing.T) {
 
 // REFUSED_STREAM says that nothing was processed (RFC 9113 section 8.7);
 // any other reset does not.
+//
+// Case C181.
 func TestRefusedStreamIsSentAgainAndABrokenOneIsNot(t *testing.T) {
 	for code, want := range map[uint32]int{h2RefusedStream: 2, h2InternalError: 1} {
 		s := &h2Server{t: t, fault: func(n int, write func(h2Frame), stream uint32) bool {

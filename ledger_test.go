@@ -46,6 +46,7 @@ func (b *book) assertNext(t *testing.T, now, last, want float64, reason Reason) 
 	assert.Equal(t, reason, why)
 }
 
+// Case C155.
 func TestUnknownQuotaStopsNobody(t *testing.T) {
 	b := newBook()
 	b.assertNext(t, 0, 0, 0, 0)
@@ -110,6 +111,8 @@ func TestDeclaredNeedThatFitsIsNotSpread(t *testing.T) {
 }
 
 // Answers overtake each other, and the lowest holds until the reset.
+//
+// Case C089.
 func TestLowestOfConcurrentAnswersHolds(t *testing.T) {
 	b := newBook()
 	b.aside = 1

@@ -18,6 +18,8 @@ import (
 
 // Callers that cannot be served take nothing from the one that waits, and
 // the rate is used to the full.
+//
+// Case C087.
 func TestImpatientCallersTakeNothingFromThePatientOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)
@@ -55,6 +57,8 @@ func TestImpatientCallersTakeNothingFromThePatientOne(t *testing.T) {
 
 // With a key per quota one that is used up stops only its own; without,
 // both wait.
+//
+// Case C091.
 func TestQuotaKeyTellsQuotasApart(t *testing.T) {
 	for _, keyed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -88,6 +92,8 @@ func TestQuotaKeyTellsQuotasApart(t *testing.T) {
 }
 
 // Answers arrive out of order, and the lower remaining holds.
+//
+// Case C089.
 func TestLowestRemainingOfAWindowHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -125,6 +131,8 @@ func TestLowestRemainingOfAWindowHolds(t *testing.T) {
 }
 
 // Nothing is paced that nobody asked to pace.
+//
+// Case C093.
 func TestNothingIsPacedWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)
@@ -188,6 +196,8 @@ func TestCostThatNeverFitsFailsAtOnce(t *testing.T) {
 
 // The memory of hosts is bounded, the least recently used one is
 // forgotten.
+//
+// Case C169.
 func TestHostsAreForgottenBeyondTheirBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := roundTripper(func(req *http.Request) (*http.Response, error) { return answered(req, 200, ""), nil })
@@ -205,6 +215,8 @@ func TestHostsAreForgottenBeyondTheirBound(t *testing.T) {
 
 // Calls that are cancelled while they wait leave nothing behind: the
 // bubble would not end.
+//
+// Case C051.
 func TestCancelledWaitsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(429, "Retry-After", "3600").Times(-1))

@@ -214,6 +214,8 @@ func (r *refusing) since() (later []time.Duration, early int) {
 // One refusal stops all goroutines: a hundred callers send one request before
 // the instant that the server named, nobody comes early, all are served in the
 // end, and they come back as a widening stream and not in one burst.
+//
+// Case C085.
 func TestOneRefusalStopsEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &refusing{until: time.Now().Add(2 * time.Second)}
@@ -234,6 +236,8 @@ func TestOneRefusalStopsEverybody(t *testing.T) {
 
 // With requests under way when the refusals begin, there are as many refusals
 // as were in flight, and not one more.
+//
+// Case C085.
 func TestRefusalsAreAtMostThoseInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &refusing{}
@@ -260,6 +264,8 @@ func atOnce(instants []time.Duration, at time.Duration) int {
 // A thousand processes that were told the same Retry-After at once come back
 // spread over a fifth of the wait, none early and no tenth of a second with
 // 4 % of them, in the worst of twenty runs: a mean of 1.7 %.
+//
+// Case C165.
 func TestFleetComesBackSpread(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -410,6 +416,8 @@ func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
 }
 
 // A server that announces nothing and refuses nobody is not slowed.
+//
+// Case C093.
 func TestSilentServerIsNotSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := polite.New(&polite.Options{Base: &refusing{}})

@@ -25,6 +25,8 @@ func linkPager(s http.RoundTripper, url string) *polite.Pager[int] {
 }
 
 // What a Link header says about the next page.
+//
+// Cases C123, C125, C127.
 func TestLinkPagesFollowTheNextRelation(t *testing.T) {
 	const two = "https://api.example/2"
 	for name, c := range map[string]struct {
@@ -62,6 +64,8 @@ func TestLinkPagesFollowTheNextRelation(t *testing.T) {
 }
 
 // Relative links are resolved against the page's own URL.
+//
+// Case C129.
 func TestLinkPagesResolveRelativeLinks(t *testing.T) {
 	next := func(ref string) []string { return []string{"<" + ref + `>; rel="next"`} }
 	s := script(
@@ -84,6 +88,8 @@ func TestLinkPagesFollowALinkInTheBody(t *testing.T) {
 }
 
 // A link must not lead away from the caller's origin.
+//
+// Cases C131, C133.
 func TestLinkPagesRefuseOtherOriginsAndUserinfo(t *testing.T) {
 	for ref, why := range map[string]string{
 		"https://b.example/p2":                "it leads from https://a.example:443 to https://b.example:443",
@@ -112,6 +118,8 @@ func TestLinkPagesRefuseOtherOriginsAndUserinfo(t *testing.T) {
 }
 
 // A reference that begins with @ is a path.
+//
+// Case C133.
 func TestLinkPagesReadAnAtSignAsAPath(t *testing.T) {
 	s := linked(`<@evil.example/p2>; rel="next"`)
 	_, err := collect(linkPager(s, "https://a.example/v1/p1"))
@@ -120,6 +128,8 @@ func TestLinkPagesReadAnAtSignAsAPath(t *testing.T) {
 }
 
 // An allowed origin is followed without anything of the caller's.
+//
+// Case C131.
 func TestLinkPagesSendNoHeadersToAnAllowedOrigin(t *testing.T) {
 	back := []string{`<https://a.example/p3>; rel="next"`}
 	s := script(reply{body: "[1]", links: []string{`<https://B.example:443/p2>; rel="next"`}}, reply{body: "[2]", links: back}, reply{body: "[3]"})
@@ -135,6 +145,8 @@ func TestLinkPagesSendNoHeadersToAnAllowedOrigin(t *testing.T) {
 }
 
 // Spelling variants of the same origin are the same origin.
+//
+// Case C135.
 func TestLinkPagesFollowSpellingVariantsOfTheirOrigin(t *testing.T) {
 	for _, ref := range []string{"HTTPS://API.Example:443/p2", "https://api.example/p2", "https://api.example:/p2"} {
 		s := linked("<" + ref + `>; rel="next"`)
@@ -146,6 +158,7 @@ func TestLinkPagesFollowSpellingVariantsOfTheirOrigin(t *testing.T) {
 	}
 }
 
+// Case C175.
 func TestPagerSendsNoHeadersBehindARedirectToAnotherOrigin(t *testing.T) {
 	for _, elsewhere := range []string{"https://b.example/", "https://sub.a.example/", "https://a.example:8443/", "http://a.example/"} {
 		s := script(

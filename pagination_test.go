@@ -163,6 +163,8 @@ func stop(t *testing.T, err error) *polite.PageError {
 }
 
 // The walk steps by what came, not by what was asked for.
+//
+// Case C105.
 func TestPagerStepsByTheItemsThatArrive(t *testing.T) {
 	s := rows(1200, 500)
 	items, err := collect(pagerOf(s, polite.OffsetPages{URL: pagesURL, Size: 1000}))
@@ -209,6 +211,8 @@ func TestPagerKeepsTheQueryOfItsURLAsSpelled(t *testing.T) {
 }
 
 // A short page in the middle is not the end when the number of pages is known.
+//
+// Case C107.
 func TestPagerGoesOnAfterAShortPageWhenTheNumberOfPagesIsKnown(t *testing.T) {
 	counts := []int{100, 49, 100, 51}
 	s := &pageServer{answer: func(_ int, req *http.Request) reply {
@@ -245,6 +249,8 @@ func TestNumberedPagesMayBeginAtZero(t *testing.T) {
 }
 
 // In cursor mode only the missing token ends the walk.
+//
+// Case C103.
 func TestCursorPagesGoOnAfterAnEmptyPage(t *testing.T) {
 	s := script(reply{body: page([]int{1, 2}, -1, "t1")}, reply{body: page(nil, -1, "t2")}, reply{body: page([]int{3}, -1, "")})
 	items, err := collect(pagerOf(s, polite.CursorPages{URL: pagesURL}))
@@ -272,6 +278,8 @@ func TestCursorPagesSendTheCursorEncoded(t *testing.T) {
 }
 
 // A cycle of any length is found within one lap.
+//
+// Case C099.
 func TestPagerStopsACycleOfCursorsWithinOneLap(t *testing.T) {
 	for length := 1; length <= 5; length++ {
 		s := &pageServer{answer: func(n int, _ *http.Request) reply {
@@ -285,6 +293,8 @@ func TestPagerStopsACycleOfCursorsWithinOneLap(t *testing.T) {
 }
 
 // A constant handle is an error by default, and a way on by option.
+//
+// Case C101.
 func TestPagerFollowsAConstantCursorOnlyIfRepeatsAreAllowed(t *testing.T) {
 	server := func() *pageServer {
 		return script(reply{body: page([]int{1}, -1, "h")}, reply{body: page([]int{2}, -1, "h")}, reply{body: page([]int{3}, -1, "")})
@@ -307,6 +317,7 @@ func TestPagerFollowsAConstantCursorOnlyIfRepeatsAreAllowed(t *testing.T) {
 	assert.Equal(t, []int{1, 2, 3}, items)
 }
 
+// Cases C101, C111.
 func TestMaxPagesEndsAWalkWithAnErrorAndACheckpoint(t *testing.T) {
 	s := &pageServer{answer: func(n int, _ *http.Request) reply { return reply{body: page([]int{n}, -1, "h")} }}
 	p := pagerOf(s, polite.CursorPages{URL: pagesURL})
@@ -339,6 +350,8 @@ func TestMaxPagesEqualToTheCollectionIsNoError(t *testing.T) {
 }
 
 // A total that is not reached is not a silent hole.
+//
+// Case C109.
 func TestPagerSaysIncompleteWhenTheTotalIsNotReached(t *testing.T) {
 	server := func() *pageServer {
 		return script(reply{body: page([]int{1, 2}, 5, "t")}, reply{body: page([]int{3}, 5, "")}, reply{body: page([]int{3, 4, 5}, 5, "")})
@@ -362,6 +375,8 @@ func TestPagerSaysIncompleteWhenTheTotalIsNotReached(t *testing.T) {
 }
 
 // A total that promises too much costs one empty page, not thousands.
+//
+// Case C111.
 func TestPagerStopsAtTheFirstEmptyPageOfAHugeTotal(t *testing.T) {
 	s := &pageServer{answer: func(_ int, req *http.Request) reply {
 		offset := intParam(req, "offset")
@@ -403,6 +418,8 @@ func TestPagerFollowsATotalThatChanges(t *testing.T) {
 }
 
 // Rows inserted in front repeat items; a key drops them.
+//
+// Case C113.
 func TestKeyDropsItemsThatDriftRepeats(t *testing.T) {
 	server := func() *pageServer {
 		return script(reply{body: page([]int{5, 4, 3}, 5, "")}, reply{body: page([]int{3, 2, 1}, 6, "")})
@@ -438,6 +455,8 @@ func TestCheckpointsCountTheItemsThatKeyDropped(t *testing.T) {
 }
 
 // A 404 in the middle is an error, whatever is thought of the first page.
+//
+// Case C115.
 func TestPagerTakes404ForEmptyOnlyOnTheFirstPageAndByOption(t *testing.T) {
 	missing := reply{status: 404}
 	one, two := reply{body: page([]int{1}, -1, "")}, reply{body: page([]int{2}, -1, "")}
@@ -467,6 +486,8 @@ func TestPagerTakes404ForEmptyOnlyOnTheFirstPageAndByOption(t *testing.T) {
 }
 
 // A long walk that fails goes on where it failed.
+//
+// Case C117.
 func TestPagerResumesAtThePageThatFailed(t *testing.T) {
 	limited := true
 	s := &pageServer{answer: func(_ int, req *http.Request) reply {
@@ -496,6 +517,8 @@ func TestPagerResumesAtThePageThatFailed(t *testing.T) {
 }
 
 // An expired cursor is told apart, and restarts are bounded and flagged.
+//
+// Case C119.
 func TestPagerSurfacesAnExpiredCursor(t *testing.T) {
 	gone := reply{status: 410, body: `{"continue":"fresh"}`}
 	s := script(reply{body: page([]int{1}, -1, "t")}, gone)
@@ -507,6 +530,7 @@ func TestPagerSurfacesAnExpiredCursor(t *testing.T) {
 	assert.Equal(t, 410, failed.StatusCode)
 }
 
+// Case C119.
 func TestPagerRestartsAfterAnExpiredCursorAsOftenAsAllowed(t *testing.T) {
 	first, gone := reply{body: page([]int{1}, -1, "t")}, reply{status: 410}
 	p := pagerOf(script(first, gone, first, reply{body: page([]int{2}, -1, "")}), polite.CursorPages{URL: pagesURL})
@@ -526,6 +550,7 @@ func TestPagerRestartsAfterAnExpiredCursorAsOftenAsAllowed(t *testing.T) {
 	require.ErrorIs(t, err, polite.ErrCursorExpired)
 }
 
+// Case C119.
 func TestMaxPagesBoundsTheRestarts(t *testing.T) {
 	s := &pageServer{answer: func(_ int, req *http.Request) reply {
 		if req.URL.Query().Has("cursor") {
@@ -541,6 +566,8 @@ func TestMaxPagesBoundsTheRestarts(t *testing.T) {
 }
 
 // Looking and breaking does not use anything up.
+//
+// Case C121.
 func TestPagerBeginsAnewWithEveryRange(t *testing.T) {
 	s := rows(25, 10)
 	p := pagerOf(s, polite.OffsetPages{URL: pagesURL, Size: 10})

@@ -263,6 +263,7 @@ func secondary(reset time.Duration) politetest.Reply {
 		WithBody(`{"message":"You have exceeded a secondary rate limit."}`)
 }
 
+// Case C139.
 func TestGitHubWaitsAMinuteThenTwoAfterASecondaryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serving(t, secondary(30*time.Minute).Times(2))
@@ -432,6 +433,7 @@ func TestGenericLearnsARateAndSlowsNothingBefore(t *testing.T) {
 
 // Classifiers
 
+// Case C137.
 func TestClassifierTellsARateLimitFromAForbiddenResource(t *testing.T) {
 	classify := func(resp *http.Response, err error) polite.Verdict {
 		if err == nil && resp.StatusCode == 403 && strings.Contains(string(polite.PeekBody(resp, 4<<10)), "rateLimitExceeded") {
@@ -467,6 +469,8 @@ func TestClassifierTellsARateLimitFromAForbiddenResource(t *testing.T) {
 
 // A query API answers 200 and puts the refusal in the body; what is missing of
 // the next call's cost comes back at a known rate.
+//
+// Case C143.
 func TestClassifierWaitsForTheCostThatIsMissing(t *testing.T) {
 	for _, tc := range []struct {
 		cost, available float64
@@ -491,6 +495,7 @@ func TestClassifierWaitsForTheCostThatIsMissing(t *testing.T) {
 	}
 }
 
+// Case C143.
 func TestCostAboveTheLimitFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serving(t)
@@ -507,6 +512,8 @@ func TestCostAboveTheLimitFailsAtOnce(t *testing.T) {
 
 // A limit that is reported with a status of its own is a row of the table; then
 // headers and backoff apply as for 429.
+//
+// Case C149.
 func TestDialectMakesARefusalOf422(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reply := politetest.Respond(422).WithBody("API rate limit exceeded")
@@ -524,6 +531,8 @@ func TestDialectMakesARefusalOf422(t *testing.T) {
 }
 
 // A quota of a month is not waited for.
+//
+// Case C147.
 func TestMonthlyQuotaReturnsAtOnceWithItsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := serving(t, politetest.Respond(429, "Retry-After", "1296000"))

@@ -44,6 +44,8 @@ func hop(status int, location string) *http.Response {
 }
 
 // What became a GET stays one, on every hop and every attempt.
+//
+// Case C177.
 func TestRedirectedPostStaysABareGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hops{answers: map[string][]*http.Response{
@@ -76,6 +78,8 @@ func TestRedirectThatKeepsTheMethodKeepsTheBody(t *testing.T) {
 
 // What the library sets goes to the host that it was set for, and no
 // credential follows to another origin.
+//
+// Case C175.
 func TestNothingOfOursCrossesAnOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hops{answers: map[string][]*http.Response{

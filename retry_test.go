@@ -21,6 +21,8 @@ import (
 
 // A refusal without a hint is followed by the computed delay, never by
 // none.
+//
+// Case C025.
 func TestRefusalWithoutAHintIsBackedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(429).Times(-1))
@@ -33,6 +35,8 @@ func TestRefusalWithoutAHintIsBackedOff(t *testing.T) {
 }
 
 // MaxAttempts is the number of requests, and there is no "for ever".
+//
+// Cases C071, C145.
 func TestMaxAttemptsIsTheNumberOfRequests(t *testing.T) {
 	for given, want := range map[int]int{0: 4, 1: 1, 2: 2, 4: 4, 7: 7, -1: 1, -100: 1} {
 		t.Run(strconv.Itoa(given), func(t *testing.T) {
@@ -54,6 +58,8 @@ func TestMaxAttemptsIsTheNumberOfRequests(t *testing.T) {
 }
 
 // A create that failed at a gateway is not sent again.
+//
+// Case C057.
 func TestPostIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	for _, status := range []int{429, 500, 502, 503, 504} {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,6 +108,8 @@ func idempotencyInUse(resp *http.Response, err error) polite.Verdict {
 }
 
 // A 409 is final, unless the classifier knows better.
+//
+// Case C061.
 func TestConflictIsRepeatedOnlyByClassify(t *testing.T) {
 	for _, classify := range []func(*http.Response, error) polite.Verdict{nil, idempotencyInUse} {
 		synctest.Test(t, func(t *testing.T) {
@@ -154,6 +162,8 @@ type sentAgain struct {
 
 // With 500 in the set, the idempotent methods are repeated and PATCH is
 // not.
+//
+// Case C063.
 func TestClassifyDoesNotMakeAMethodSafe(t *testing.T) {
 	for method, want := range map[string]int{http.MethodPut: 2, http.MethodDelete: 2, http.MethodPatch: 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -239,6 +249,8 @@ func TestVerdictWaitIsObeyed(t *testing.T) {
 
 // A delay that only the body tells reaches the classifier before the body
 // is closed.
+//
+// Case C047.
 func TestClassifyReadsTheDelayInTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := &counting{base: serving(t, politetest.Respond(429).WithBody(`{"retry_after":2}`)).Transport()}
@@ -261,6 +273,8 @@ func TestClassifyReadsTheDelayInTheBody(t *testing.T) {
 
 // 200 with a refusal inside, understood by a classifier; what it peeked
 // at is given back.
+//
+// Case C141.
 func TestClassifyFindsARefusalInASuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(200).WithBody(`{"errors":[{"type":"RATE_LIMITED"}]}`), politetest.Respond(200).WithBody(`{"data":1}`))
@@ -280,6 +294,8 @@ func TestClassifyFindsARefusalInASuccess(t *testing.T) {
 }
 
 // A 403 without any word about a limit is final.
+//
+// Case C137.
 func TestForbiddenIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, reason := range []string{"rateLimitExceeded", "forbidden"} {
@@ -294,6 +310,8 @@ func TestForbiddenIsFinal(t *testing.T) {
 
 // What is a limit can be said by a classifier, and what is
 // none as well.
+//
+// Cases C145, C149.
 func TestClassifyDecidesWhatIsALimit(t *testing.T) {
 	classify := func(resp *http.Response, err error) polite.Verdict {
 		v := polite.DefaultClassify(resp, err)
@@ -327,6 +345,8 @@ func TestClassifyDecidesWhatIsALimit(t *testing.T) {
 
 // A token refreshed by the classifier's owner, with the body sent whole
 // again.
+//
+// Case C199.
 func TestRefreshedTokenIsSentWithTheWholeBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token := "old"
@@ -360,6 +380,8 @@ func TestRefreshedTokenIsSentWithTheWholeBody(t *testing.T) {
 
 // A base that signs is asked on every attempt, after the wait, with
 // that attempt's own body.
+//
+// Cases C201, C203.
 func TestSignerIsAskedOnEveryAttemptAfterTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(429, "Retry-After", "1200"))
@@ -377,6 +399,8 @@ func TestSignerIsAskedOnEveryAttemptAfterTheWait(t *testing.T) {
 }
 
 // One call's exhaustion is its own.
+//
+// Case C205.
 func TestExhaustedCallDoesNotEndOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503).Times(4), politetest.Respond(503), politetest.Respond(200))
@@ -393,6 +417,8 @@ func TestExhaustedCallDoesNotEndOthers(t *testing.T) {
 
 // A spent retry budget returns each call's own answer, and says that the
 // refusal is the client's.
+//
+// Case C097.
 func TestSpentBudgetReturnsTheOwnAnswerAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503).Times(50))

@@ -46,6 +46,8 @@ func TestRoundTripDoesNotChangeTheRequest(t *testing.T) {
 
 // http.RoundTripper: a response or an error, never both and never neither, and
 // the body that comes with an error is closed.
+//
+// Case C055.
 func TestResponseWithAnErrorFromTheBaseIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &counting{base: roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -70,6 +72,8 @@ func TestNothingFromTheBaseIsAnError(t *testing.T) {
 
 // A response that arrived is a response also through http.Client, its body
 // readable.
+//
+// Case C055.
 func TestLastResponsePassesThroughHTTPClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := &counting{base: serving(t, politetest.Respond(503).WithBody("sorry").Times(-1)).Transport()}
@@ -171,6 +175,8 @@ func TestContextOfTheResponseOutlivesItsBody(t *testing.T) {
 }
 
 // Two layers do not multiply.
+//
+// Case C069.
 func TestNestedTransportMakesASingleAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, reply := range []politetest.Reply{politetest.Respond(429), politetest.Respond(503), politetest.Fail(politetest.ResetAfter)} {
@@ -281,6 +287,8 @@ type explosive struct{ value any }
 func (e explosive) Read([]byte) (int, error) { panic(e.value) }
 
 // A panic while a probe is about to leave does not keep the probe's slot.
+//
+// Case C077.
 func TestPanickingBreakerTraceGivesTheProbeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(503).Times(5))
@@ -354,6 +362,8 @@ func TestBareRequestIsSent(t *testing.T) {
 }
 
 // A cancelled context takes no token and sends nothing.
+//
+// Case C039.
 func TestCancelledContextTakesNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)

@@ -66,6 +66,8 @@ func atOnceAfter(base http.RoundTripper) *polite.Options {
 
 // The same bytes on every attempt and every wire, also when the
 // server answers before it has read them.
+//
+// Cases C001, C009.
 func TestSameBytesOnEveryWire(t *testing.T) {
 	payload := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
 	want := sha256.Sum256([]byte(payload))
@@ -149,6 +151,8 @@ func TestAttemptsAreWhatTheServerSaw(t *testing.T) {
 
 // An unkeyed POST is never sent twice once its bytes may have arrived, on any
 // wire.
+//
+// Case C059.
 func TestLostPostIsSentOnceOnEveryWire(t *testing.T) {
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
@@ -260,6 +264,8 @@ func TestNothingRestsBetweenAttempts(t *testing.T) {
 }
 
 // Pooled connections that died unseen cost no call.
+//
+// Case C049.
 func TestDeadPooledConnectionsCostNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t)
@@ -316,6 +322,8 @@ func (d *deadly) Write(p []byte) (int, error) {
 
 // A POST on a connection that died before a byte was written is sent
 // again, with or without GetBody; once bytes were written it is not.
+//
+// Case C059.
 func TestPostOnADeadConnectionIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -386,6 +394,8 @@ func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
 // A handshake that breaks off is repeated, for a POST too: nothing was
 // sent.
+//
+// Case C185.
 func TestBrokenHandshakeIsRepeated(t *testing.T) {
 	var posts atomic.Int64
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { posts.Add(1) }))
@@ -466,6 +476,8 @@ func TestTemporaryDNSFailureIsRepeated(t *testing.T) {
 
 // A server that always hangs up is asked a known number of times, and a
 // POST once.
+//
+// Case C183.
 func TestServerThatAlwaysHangsUpIsAskedABoundedNumberOfTimes(t *testing.T) {
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
@@ -493,6 +505,8 @@ func TestServerThatAlwaysHangsUpIsAskedABoundedNumberOfTimes(t *testing.T) {
 }
 
 // Small and large bodies are read in peace after Do returns.
+//
+// Case C195.
 func TestBodiesOfAnySizeAreReadAfterDo(t *testing.T) {
 	for _, w := range wires {
 		t.Run(w.name, func(t *testing.T) {
