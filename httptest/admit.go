@@ -3,6 +3,7 @@ package httptest
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -11,20 +12,16 @@ const refusalMessage = "Has superat el l√≠mit de peticions. Torna-ho a provar m√
 
 // admit asks the limits, and the endpoint if all of them agree.
 func (s *Server) admit(x *exchange) answer {
-	var policies []*Policy
-	var charges []Charge
 	for i := range s.config.Policies {
 		if p := &s.config.Policies[i]; p.covers(x) {
-			policies, charges = append(policies, p), append(charges, p.charge(x))
+			x.room.policies, x.room.charges = append(x.room.policies, p), append(x.room.charges, p.charge(x))
 		}
 	}
+	policies, charges := x.room.policies, x.room.charges
 	if len(policies) == 0 {
 		return s.carryOut(x)
 	}
-	rulings, err := s.store.Take(x.request.Context(), x.now, charges)
-	if err == nil && len(rulings) != len(charges) {
-		err = fmt.Errorf("httptest: the store gave %d rulings for %d charges", len(rulings), len(charges))
-	}
+	rulings, err := s.take(x, charges)
 	if err != nil {
 		return s.uncounted(x, policies, err)
 	}
@@ -50,8 +47,21 @@ func (s *Server) admit(x *exchange) answer {
 		a.delay += hold
 		rulings = s.countFailure(x, a.status, policies, charges, rulings)
 	}
-	s.announce(&a, policies, rulings, refusing, x.now)
+	s.announce(x, &a, rulings, refusing)
 	return a
+}
+
+// take asks the store. Only the server's own is trusted to keep nothing of the charges, and given memory to answer in.
+func (s *Server) take(x *exchange, charges []Charge) ([]Ruling, error) {
+	if s.own != nil {
+		x.room.rulings = s.own.take(x.now, charges, x.room.rulings[:0])
+		return x.room.rulings, nil
+	}
+	rulings, err := s.store.Take(x.request.Context(), x.now, slices.Clone(charges))
+	if err == nil && len(rulings) != len(charges) {
+		err = fmt.Errorf("httptest: the store gave %d rulings for %d charges", len(rulings), len(charges))
+	}
+	return rulings, err
 }
 
 // refuse answers for the policy that refuses for longest.
@@ -133,24 +143,25 @@ func (s *Server) countFailure(x *exchange, status int, policies []*Policy, charg
 }
 
 // announce writes the quota headers. The plain dialects describe the refusing policy, or else the last one.
-func (s *Server) announce(a *answer, policies []*Policy, rulings []Ruling, refusing int, now time.Time) {
+func (s *Server) announce(x *exchange, a *answer, rulings []Ruling, refusing int) {
 	if s.config.Silent {
 		return
 	}
-	quotas := make([]quota, 0, 4)
+	quotas, policies := x.room.quotas, x.room.policies
 	var shown quota
 	for i, p := range policies {
 		if p.Hidden || rulings[i].Remaining < 0 {
 			continue
 		}
-		q := quota{p.Name, p.Limit, rulings[i].Remaining, rulings[i].Reset}
+		q := quota{p, rulings[i].Remaining, rulings[i].Reset}
 		quotas = append(quotas, q)
-		if decided := refusing >= 0 && shown.policy == policies[refusing].Name; !decided {
+		if decided := refusing >= 0 && shown.policy == policies[refusing]; !decided {
 			shown = q
 		}
 	}
+	x.room.quotas = quotas
 	if len(quotas) == 0 {
 		return
 	}
-	announce(a, s.config.Dialects, quotas, shown, now, s.config.Skew)
+	announce(a, s.config.Dialects, quotas, shown, x.now, s.config.Skew)
 }

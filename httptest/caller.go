@@ -63,14 +63,14 @@ func identify(r *http.Request, peer string, proxies int) caller {
 		}
 		return c
 	}
-	if key := r.Header.Get("X-Api-Key"); key != "" {
+	if key := first(r.Header, "X-Api-Key"); key != "" {
 		c.tier, c.apiKey = TierPartner, fingerprint(key)
 	}
 	return c
 }
 
 func bearer(r *http.Request) (string, bool) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	scheme, token, _ := strings.Cut(first(r.Header, "Authorization"), " ")
 	token = strings.TrimSpace(token)
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }

@@ -35,7 +35,9 @@ func (s *Server) draw(x *exchange) *Reply {
 	if len(s.config.Chances) == 0 || x.class == ClassHealth {
 		return nil
 	}
-	u := rand.New(rand.NewPCG(s.config.Seed^digest(x.client), x.nth)).Float64()
+	var source rand.PCG
+	source.Seed(s.config.Seed^digest(x.client), x.nth)
+	u := float64(source.Uint64()<<11>>11) / (1 << 53) // as rand.Rand.Float64 does, without allocating
 	for i := range s.config.Chances {
 		c := &s.config.Chances[i]
 		if u -= c.P; u >= 0 {

@@ -100,7 +100,8 @@ type memoryBody struct {
 var errBodyClosed = errors.New("httptest: read on a closed response body")
 
 func (s *Server) newBody(ctx context.Context, owner *conduct, a *answer) *memoryBody {
-	b := &memoryBody{ctx: ctx, server: s, owner: owner, rest: a.body, end: io.EOF}
+	b := &a.envelope.body
+	b.ctx, b.server, b.owner, b.rest, b.end = ctx, s, owner, a.body, io.EOF
 	if a.fault.breaksBody() {
 		b.rest = a.body[:len(a.body)/2]
 	}

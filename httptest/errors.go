@@ -24,7 +24,9 @@ func errorAnswer(status int, code, message string) answer {
 }
 
 func jsonAnswer(status int, body []byte) answer {
-	return answer{status: status, header: make(http.Header, 12), body: body}
+	a := newAnswer(status, make(http.Header, 12))
+	a.body = body
+	return a
 }
 
 // traceID numbers the responses; the seed keeps two servers' ids apart.

@@ -44,8 +44,7 @@ func ParseDialect(name string) (Dialect, error) {
 
 // quota is what one response announces about one policy.
 type quota struct {
-	policy    string
-	limit     Limit
+	policy    *Policy
 	remaining int
 	reset     time.Time
 }
@@ -57,7 +56,7 @@ const exposed = "Aroma-RateLimit-Limit, Aroma-RateLimit-Restants, Aroma-RateLimi
 
 // announce writes the quotas in every dialect. Only the newest draft can name several; the others describe `shown`.
 func announce(a *answer, dialects []Dialect, quotas []quota, shown quota, now time.Time, skew time.Duration) {
-	limit, remaining := strconv.Itoa(shown.limit.N), strconv.Itoa(max(0, shown.remaining))
+	limit, remaining := strconv.Itoa(shown.policy.Limit.N), strconv.Itoa(max(0, shown.remaining))
 	epoch := strconv.FormatInt(unixUp(shown.reset.Add(skew)), 10)
 	left := strconv.FormatInt(secondsUp(shown.reset.Sub(now)), 10)
 	for _, d := range dialects {
@@ -81,10 +80,10 @@ func announce(a *answer, dialects []Dialect, quotas []quota, shown quota, now ti
 			a.set("Ratelimit-Limit", limit)
 			a.set("Ratelimit-Remaining", remaining)
 			a.set("Ratelimit-Reset", left)
-			a.set("Ratelimit-Policy", limit+";w="+windowSeconds(shown.limit))
+			a.set("Ratelimit-Policy", limit+";w="+windowSeconds(shown.policy.Limit))
 		case Draft7:
 			a.set("Ratelimit", "limit="+limit+", remaining="+remaining+", reset="+left)
-			a.set("Ratelimit-Policy", limit+";w="+windowSeconds(shown.limit))
+			a.set("Ratelimit-Policy", limit+";w="+windowSeconds(shown.policy.Limit))
 		case Draft8:
 			state, policies := draft8(quotas, now)
 			a.set("Ratelimit", state)
@@ -99,21 +98,11 @@ func draft8(quotas []quota, now time.Time) (state, policies string) {
 		if state != "" {
 			state, policies = state+", ", policies+", "
 		}
-		name := strconv.Quote(q.policy)
+		name := strconv.Quote(q.policy.Name)
 		state += name + ";r=" + strconv.Itoa(max(0, q.remaining)) + ";t=" + strconv.FormatInt(secondsUp(q.reset.Sub(now)), 10)
-		policies += name + ";q=" + strconv.Itoa(q.limit.N) + ";w=" + windowSeconds(q.limit)
+		policies += name + ";q=" + strconv.Itoa(q.policy.Limit.N) + ";w=" + windowSeconds(q.policy.Limit)
 	}
 	return state, policies
-}
-
-// set sets a header whose name is in canonical form. The values share one array, which is most of the cost of a header.
-func (a *answer) set(canonical, value string) {
-	if len(a.values) == cap(a.values) {
-		a.values = make([]string, 0, 12)
-	}
-	a.values = append(a.values, value)
-	last := len(a.values)
-	a.header[canonical] = a.values[last-1 : last : last]
 }
 
 func windowSeconds(l Limit) string { return strconv.FormatInt(secondsUp(l.Per), 10) }

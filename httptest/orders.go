@@ -35,7 +35,7 @@ func (s *shop) order(x *exchange) answer {
 	if x.caller.tier == TierAnonymous {
 		return forbidden(x.caller)
 	}
-	key := x.request.Header.Get("Idempotency-Key")
+	key := first(x.request.Header, "Idempotency-Key")
 	if key == "" {
 		return errorAnswer(http.StatusBadRequest, "falta_clau", "Cal la capçalera Idempotency-Key.")
 	}

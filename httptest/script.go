@@ -156,5 +156,7 @@ func (r *Reply) answer() answer {
 	if status != 0 && (status < 200 || status > 599) {
 		status = http.StatusInternalServerError
 	}
-	return answer{status: status, header: h, body: r.Body, delay: r.Delay, fault: r.Fault}
+	a := newAnswer(status, h)
+	a.body, a.delay, a.fault = r.Body, r.Delay, r.Fault
+	return a
 }

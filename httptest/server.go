@@ -82,40 +82,11 @@ func (s *Server) Restart() {
 	}
 }
 
-// exchange is one request on its way through the server.
-type exchange struct {
-	request *http.Request
-	sent    uint64    // when the client sent it, on Server.clock
-	now     time.Time // when it had arrived
-	caller  caller
-	client  string   // caller.key()
-	conduct *conduct // what is known of that client; Server.mu guards it
-	nth     uint64   // how many of its requests came before
-	class   Class
-	plan    *Reply // what a script, a chance or an outage has in store for it; nil = nothing
-	down    bool   // the plan is an outage
-	body    []byte
-	bodyErr error // the body could not be read
-	effect  bool  // an endpoint has changed something
-	seen    Arrival
-}
-
-func (x *exchange) digest() uint64 { return digest(string(x.body)) }
-
-// answer is everything that the server has decided about one request, at the instant it arrived.
-type answer struct {
-	status int
-	header http.Header
-	values []string // see set
-	body   []byte
-	delay  time.Duration // from the arrival to the headers
-	fault  Fault
-	until  time.Time // the instant that it tells the client to wait for; zero = none
-}
-
 // ServeHTTP answers over a real connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := s.arrive(r, peerOf(r), s.clock.Add(1))
+	x := newExchange(r, peerOf(r), s.clock.Add(1))
+	defer x.release()
+	s.arrive(x)
 	if x.refused() {
 		abort(w)
 	}
@@ -127,11 +98,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // arrive looks at the request's head and at what is planned for it: script, chance or outage.
-func (s *Server) arrive(r *http.Request, peer string, sent uint64) *exchange {
-	x := &exchange{request: r, sent: sent, now: time.Now(), caller: identify(r, peer, s.config.TrustedProxies), class: ClassOf(r)}
+func (s *Server) arrive(x *exchange) {
+	x.now, x.class = time.Now(), ClassOf(x.request)
+	x.caller = identify(x.request, x.peer, s.config.TrustedProxies)
 	x.client = x.caller.key()
 	queue := s.look(x)
-	x.plan = s.nextReply(r, queue)
+	x.plan = s.nextReply(x.request, queue)
 	x.seen.Scripted = x.plan != nil
 	if x.plan == nil {
 		x.plan = s.draw(x)
@@ -140,7 +112,6 @@ func (s *Server) arrive(r *http.Request, peer string, sent uint64) *exchange {
 		x.plan = s.outage(x.now)
 		x.down = x.plan != nil
 	}
-	return x
 }
 
 // look finds the client's record and copies the script's queue.
@@ -156,13 +127,15 @@ func (s *Server) look(x *exchange) []*scripted {
 // refused reports that the connection is refused: nothing is read, and nothing recorded.
 func (x *exchange) refused() bool { return x.plan != nil && x.plan.Fault == Refuse }
 
-// handle decides, records and returns the answer. It reads the clock, once the body has come, and never sleeps.
+// handle decides, records and returns the answer. It reads the clock once the body has come, and never sleeps.
 func (s *Server) handle(x *exchange) answer {
 	r := x.request
-	x.now = time.Now()
+	if x.hasBody() {
+		x.now = time.Now()
+	}
 	x.seen.BodySize, x.seen.BodyHash = len(x.body), x.digest()
 	x.seen.At, x.seen.Method, x.seen.Path, x.seen.Query = x.now, r.Method, r.URL.Path, r.URL.RawQuery
-	x.seen.Client, x.seen.IdempotencyKey, x.seen.Remaining = x.client, r.Header.Get("Idempotency-Key"), -1
+	x.seen.Client, x.seen.IdempotencyKey, x.seen.Remaining = x.client, first(r.Header, "Idempotency-Key"), -1
 	a := s.decide(x)
 	if a.fault == ResetBefore {
 		a.status = 0
@@ -176,7 +149,7 @@ func (s *Server) handle(x *exchange) answer {
 
 // read takes as much of the body as the API would accept. Nothing parses it before the limits have agreed.
 func (x *exchange) read() {
-	if x.request.Body == nil || x.request.Body == http.NoBody {
+	if !x.hasBody() {
 		return
 	}
 	var b bytes.Buffer
@@ -243,7 +216,7 @@ func (s *Server) date(now time.Time) string {
 
 // isPreflight reports that a browser asks whether it may send a request: it is no request of the client's own.
 func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+	return r.Method == http.MethodOptions && first(r.Header, "Access-Control-Request-Method") != ""
 }
 
 func preflight() answer {

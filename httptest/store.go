@@ -1,7 +1,6 @@
 package httptest
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -39,15 +38,25 @@ const DefaultMaxKeys = 100_000
 type Memory struct {
 	mu      sync.Mutex
 	maxKeys int
-	meters  map[string]*list.Element // of *memoryEntry
-	recent  *list.List               // most recently asked first
+	meters  map[string]*memoryEntry
+	recent  memoryEntry // the ring of all entries: next is the most recently asked one, prev the least
 	last    time.Time
 }
 
 type memoryEntry struct {
-	key   string
-	limit Limit
-	meter meter
+	key        string
+	limit      Limit
+	meter      meter
+	next, prev *memoryEntry // in Memory.recent
+}
+
+// unlink takes the entry out of the ring.
+func (e *memoryEntry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+// linkAfter puts the entry into the ring.
+func (e *memoryEntry) linkAfter(at *memoryEntry) {
+	e.prev, e.next = at, at.next
+	e.prev.next, e.next.prev = e, e
 }
 
 // NewMemory returns an empty store for at most maxKeys keys (0 or less = [DefaultMaxKeys]). A key whose state
@@ -57,7 +66,9 @@ func NewMemory(maxKeys int) *Memory {
 	if maxKeys <= 0 {
 		maxKeys = DefaultMaxKeys
 	}
-	return &Memory{maxKeys: maxKeys, meters: map[string]*list.Element{}, recent: list.New()}
+	m := &Memory{maxKeys: maxKeys, meters: map[string]*memoryEntry{}}
+	m.recent.next, m.recent.prev = &m.recent, &m.recent
+	return m
 }
 
 // Len is the number of keys remembered now.
@@ -84,8 +95,7 @@ func (m *Memory) Counters(now time.Time, max int) []Counter {
 	}
 	m.last = now
 	var all []Counter
-	for at := m.recent.Front(); at != nil && len(all) < max; at = at.Next() {
-		e := at.Value.(*memoryEntry)
+	for e := m.recent.next; e != &m.recent && len(all) < max; e = e.next {
 		all = append(all, Counter{e.key, e.limit, e.meter.remaining(now), e.meter.reset(now)})
 	}
 	return all
@@ -96,12 +106,16 @@ func (m *Memory) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.meters)
-	m.recent.Init()
+	m.recent.next, m.recent.prev = &m.recent, &m.recent
 }
 
 // Take implements [Store]. The error is always nil.
 func (m *Memory) Take(_ context.Context, now time.Time, charges []Charge) ([]Ruling, error) {
-	rulings := make([]Ruling, len(charges))
+	return m.take(now, charges, make([]Ruling, 0, len(charges))), nil
+}
+
+// take appends the rulings to some that are there already.
+func (m *Memory) take(now time.Time, charges []Charge, rulings []Ruling) []Ruling {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// Callers read the clock before they get the lock: counters must not see time go back.
@@ -115,9 +129,9 @@ func (m *Memory) Take(_ context.Context, now time.Time, charges []Charge) ([]Rul
 	meters := few[:0]
 	for i, c := range charges {
 		meters = append(meters, m.meterLocked(c))
-		rulings[i].Wait = meters[i].wait(now, chargeable(c))
-		rulings[i].Admitted = rulings[i].Wait == 0
-		all = all && rulings[i].Admitted
+		wait := meters[i].wait(now, chargeable(c))
+		rulings = append(rulings, Ruling{Wait: wait, Admitted: wait == 0})
+		all = all && wait == 0
 	}
 	for i, c := range charges {
 		meter := meters[i]
@@ -131,7 +145,7 @@ func (m *Memory) Take(_ context.Context, now time.Time, charges []Charge) ([]Rul
 		rulings[i].Remaining, rulings[i].Reset = meter.remaining(now), meter.reset(now)
 	}
 	m.forgetLocked(now)
-	return rulings, nil
+	return rulings
 }
 
 func chargeable(c Charge) int {
@@ -143,16 +157,17 @@ func chargeable(c Charge) int {
 
 // meterLocked finds the key's meter, or a fresh one when there is none or its limit has changed.
 func (m *Memory) meterLocked(c Charge) meter {
-	if at, ok := m.meters[c.Key]; ok {
-		m.recent.MoveToFront(at)
-		entry := at.Value.(*memoryEntry)
+	if entry, ok := m.meters[c.Key]; ok {
+		entry.unlink()
+		entry.linkAfter(&m.recent)
 		if entry.limit != c.Limit {
 			entry.limit, entry.meter = c.Limit, newMeter(c.Limit)
 		}
 		return entry.meter
 	}
-	entry := &memoryEntry{c.Key, c.Limit, newMeter(c.Limit)}
-	m.meters[c.Key] = m.recent.PushFront(entry)
+	entry := &memoryEntry{key: c.Key, limit: c.Limit, meter: newMeter(c.Limit)}
+	entry.linkAfter(&m.recent)
+	m.meters[c.Key] = entry
 	return entry.meter
 }
 
@@ -160,15 +175,14 @@ func (m *Memory) meterLocked(c Charge) meter {
 // and idle keys go faster than new ones come.
 func (m *Memory) forgetLocked(now time.Time) {
 	for range 2 {
-		oldest := m.recent.Back()
-		if oldest == nil || oldest == m.recent.Front() {
+		oldest := m.recent.prev
+		if oldest == m.recent.next { // the one that was asked just now, or none
 			return
 		}
-		entry := oldest.Value.(*memoryEntry)
-		if len(m.meters) <= m.maxKeys && !entry.meter.idle(now) {
+		if len(m.meters) <= m.maxKeys && !oldest.meter.idle(now) {
 			return
 		}
-		m.recent.Remove(oldest)
-		delete(m.meters, entry.key)
+		oldest.unlink()
+		delete(m.meters, oldest.key)
 	}
 }

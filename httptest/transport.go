@@ -52,7 +52,9 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := pause(ctx, half); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	x := s.arrive(req, t.peer, sent)
+	x := newExchange(req, t.peer, sent)
+	defer x.release()
+	s.arrive(x)
 	a := answer{fault: Refuse}
 	if !x.refused() {
 		if err := x.receive(); err != nil {
@@ -94,7 +96,8 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 	if req.Method == http.MethodHead || !bodyAllowed(a.status) {
 		body = nil
 	}
-	resp := &http.Response{
+	resp := &a.envelope.response
+	*resp = http.Response{
 		Status: statusLine(a.status), StatusCode: a.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: a.header, Request: req, ContentLength: int64(len(body)), Body: http.NoBody,
@@ -107,7 +110,7 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 	}
 	resp.Body = s.newBody(req.Context(), x.conduct, a)
 	// Like net/http, undo a compression that the caller has not asked for.
-	if a.header.Get("Content-Encoding") == "gzip" && req.Header.Get("Accept-Encoding") == "" {
+	if first(a.header, "Content-Encoding") == "gzip" && first(req.Header, "Accept-Encoding") == "" {
 		a.header.Del("Content-Encoding")
 		a.header.Del("Content-Length")
 		resp.ContentLength, resp.Uncompressed = -1, true
@@ -117,11 +120,21 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 }
 
 func statusLine(status int) string {
-	if status == http.StatusOK {
-		return "200 OK" // most of them, without an allocation
+	if known := statusLines[status]; known != "" {
+		return known
 	}
-	return strconv.Itoa(status) + " " + http.StatusText(status)
+	return strconv.Itoa(status) + " "
 }
+
+// statusLines are those of the statuses that have a name.
+var statusLines = func() (lines [600]string) {
+	for status := range lines {
+		if name := http.StatusText(status); name != "" {
+			lines[status] = strconv.Itoa(status) + " " + name
+		}
+	}
+	return lines
+}()
 
 // gunzip decompresses as it is read.
 type gunzip struct {

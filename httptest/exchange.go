@@ -1,0 +1,96 @@
+package httptest
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// exchange is one request on its way through the server.
+type exchange struct {
+	request *http.Request
+	peer    string    // the address at the other end
+	sent    uint64    // when the client sent it, on Server.clock
+	now     time.Time // when it had arrived
+	caller  caller
+	client  string   // caller.key()
+	conduct *conduct // what is known of that client; Server.mu guards it
+	nth     uint64   // how many of its requests came before
+	class   Class
+	plan    *Reply // what a script, a chance or an outage has in store for it; nil = nothing
+	down    bool   // the plan is an outage
+	body    []byte
+	bodyErr error // the body could not be read
+	effect  bool  // an endpoint has changed something
+	seen    Arrival
+	room    room
+}
+
+// room is what the limits need for one request, kept for the next one.
+type room struct {
+	policies []*Policy // those that are for the request
+	charges  []Charge  // what each of them charges
+	rulings  []Ruling  // what each of them says
+	quotas   []quota   // what is announced
+}
+
+// exchanges saves allocating one for each request: nothing of an exchange outlives the call that began it.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// newExchange begins an exchange, which its caller must release.
+func newExchange(r *http.Request, peer string, sent uint64) *exchange {
+	x := exchanges.Get().(*exchange)
+	x.request, x.peer, x.sent = r, peer, sent
+	return x
+}
+
+func (x *exchange) release() {
+	*x = exchange{room: room{x.room.policies[:0], x.room.charges[:0], x.room.rulings[:0], x.room.quotas[:0]}}
+	exchanges.Put(x)
+}
+
+func (x *exchange) hasBody() bool { return x.request.Body != nil && x.request.Body != http.NoBody }
+
+func (x *exchange) digest() uint64 { return digest(string(x.body)) }
+
+// answer is everything that the server has decided about one request, at the instant it arrived.
+type answer struct {
+	status   int
+	header   http.Header
+	envelope *envelope
+	values   []string // see set
+	body     []byte
+	delay    time.Duration // from the arrival to the headers
+	fault    Fault
+	until    time.Time // the instant that it tells the client to wait for; zero = none
+}
+
+// envelope is the memory that most answers of the in-memory transport need, in one piece.
+type envelope struct {
+	response http.Response
+	body     memoryBody
+	values   [12]string
+}
+
+func newAnswer(status int, header http.Header) answer {
+	e := &envelope{}
+	return answer{status: status, header: header, envelope: e, values: e.values[:0]}
+}
+
+// set sets a header whose name is in canonical form. The values share one array, which is most of the cost of a header.
+func (a *answer) set(canonical, value string) {
+	if len(a.values) == cap(a.values) {
+		a.values = make([]string, 0, 12)
+	}
+	a.values = append(a.values, value)
+	last := len(a.values)
+	a.header[canonical] = a.values[last-1 : last : last]
+}
+
+// first is Header.Get for a name in canonical form.
+func first(h http.Header, canonical string) string {
+	if values := h[canonical]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
