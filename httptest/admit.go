@@ -10,8 +10,14 @@ import (
 
 const refusalMessage = "Has superat el límit de peticions. Torna-ho a provar més tard."
 
+// The bodies of refusals; all of them share these.
+var (
+	refusalBody = errorBody("limit_peticions", refusalMessage, "")
+	quotaBody   = errorBody("quota_exhaurida", refusalMessage, "")
+)
+
 // admit asks the limits, and the endpoint if all of them agree.
-func (s *Server) admit(x *exchange) answer {
+func (s *Server) admit(x *exchange) *answer {
 	for i := range s.config.Policies {
 		if p := &s.config.Policies[i]; p.covers(x) {
 			x.room.policies, x.room.charges = append(x.room.policies, p), append(x.room.charges, p.charge(x))
@@ -37,7 +43,7 @@ func (s *Server) admit(x *exchange) answer {
 	}
 	last := rulings[len(rulings)-1]
 	x.seen.Remaining, x.seen.Reset = last.Remaining, last.Reset
-	var a answer
+	var a *answer
 	if refusing >= 0 && !s.config.Observe {
 		x.seen.Remaining, x.seen.Reset = rulings[refusing].Remaining, rulings[refusing].Reset
 		a = s.refuse(x, policies[refusing], rulings[refusing].Wait)
@@ -47,7 +53,7 @@ func (s *Server) admit(x *exchange) answer {
 		a.delay += hold
 		rulings = s.countFailure(x, a.status, policies, charges, rulings)
 	}
-	s.announce(x, &a, rulings, refusing)
+	s.announce(x, a, rulings, refusing)
 	return a
 }
 
@@ -65,14 +71,13 @@ func (s *Server) take(x *exchange, charges []Charge) ([]Ruling, error) {
 }
 
 // refuse answers for the policy that refuses for longest.
-func (s *Server) refuse(x *exchange, p *Policy, wait time.Duration) answer {
+func (s *Server) refuse(x *exchange, p *Policy, wait time.Duration) *answer {
 	x.seen.Refused, x.seen.Policy = true, p.Name
 	s.alert(Alert{At: x.now, Key: x.client, Kind: AlertRefused, Policy: p.Name})
-	code := "limit_peticions"
+	a := jsonAnswer(p.Status, refusalBody)
 	if p.Status == http.StatusPaymentRequired {
-		code = "quota_exhaurida"
+		a.body = quotaBody
 	}
-	a := errorAnswer(p.Status, code, refusalMessage)
 	if p.Status >= 500 {
 		a.body = nil // the shape of a 5xx needs the trace id
 	}
@@ -87,7 +92,7 @@ func (s *Server) refuse(x *exchange, p *Policy, wait time.Duration) answer {
 	if hint == HintSeconds {
 		hint = s.config.Hint
 	}
-	s.hint(&a, hint, wait, x.now)
+	s.hint(a, hint, wait, x.now)
 	return a
 }
 
@@ -99,7 +104,7 @@ func (s *Server) hint(a *answer, hint Hint, wait time.Duration, now time.Time) {
 }
 
 // uncounted decides while the store is down: fail-open in general, fail-closed where guessing would be easy.
-func (s *Server) uncounted(x *exchange, policies []*Policy, err error) answer {
+func (s *Server) uncounted(x *exchange, policies []*Policy, err error) *answer {
 	s.alert(Alert{At: x.now, Key: "store", Kind: AlertStoreDown, Err: err})
 	for _, p := range policies {
 		if p.FailClosed {

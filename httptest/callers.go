@@ -96,7 +96,7 @@ func (f *flow) add(at time.Time) {
 }
 
 // record enters one request in every book.
-func (s *Server) record(x *exchange, a *answer) {
+func (s *Server) record(x *exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log.addLocked(&x.seen)

@@ -11,7 +11,7 @@ import (
 )
 
 // write delivers the answer over a real connection.
-func (a answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
+func (a *answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
 	if pause(ctx, a.delay) != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
@@ -100,7 +100,7 @@ type memoryBody struct {
 var errBodyClosed = errors.New("httptest: read on a closed response body")
 
 func (s *Server) newBody(ctx context.Context, owner *conduct, a *answer) *memoryBody {
-	b := &a.envelope.body
+	b := &a.memory
 	b.ctx, b.server, b.owner, b.rest, b.end = ctx, s, owner, a.body, io.EOF
 	if a.fault.breaksBody() {
 		b.rest = a.body[:len(a.body)/2]

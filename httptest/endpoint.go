@@ -89,32 +89,39 @@ func AromaCost(r *http.Request) int {
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // route carries out a request that the limits have admitted.
-func (s *Server) route(x *exchange) answer {
+func (s *Server) route(x *exchange) *answer {
 	r := x.request
-	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	id := itemOf(r.URL.Path)
 	switch x.class {
 	case ClassCatalog, ClassSearch:
-		return only(r, http.MethodGet, func() answer { return s.shop.list(r) })
+		return only(r, http.MethodGet, func() *answer { return s.shop.list(r) })
 	case ClassItem:
-		return only(r, http.MethodGet, func() answer { return s.shop.item(path[2]) })
+		return only(r, http.MethodGet, func() *answer { return s.shop.item(id) })
 	case ClassUpload:
-		return only(r, http.MethodPost, func() answer { return s.shop.upload(x, path[2]) })
+		return only(r, http.MethodPost, func() *answer { return s.shop.upload(x, id) })
 	case ClassOwnOrders:
 		return s.shop.listOrders(x)
 	case ClassOrder:
-		return only(r, http.MethodPost, func() answer { return s.shop.order(x) })
+		return only(r, http.MethodPost, func() *answer { return s.shop.order(x) })
 	case ClassPayment:
-		return only(r, http.MethodPost, func() answer { return s.shop.pay(x, path[2]) })
+		return only(r, http.MethodPost, func() *answer { return s.shop.pay(x, id) })
 	case ClassLogin:
-		return only(r, http.MethodPost, func() answer { return s.shop.login(x) })
+		return only(r, http.MethodPost, func() *answer { return s.shop.login(x) })
 	case ClassSignUp:
-		return only(r, http.MethodPost, func() answer { return s.shop.signUp(x) })
+		return only(r, http.MethodPost, func() *answer { return s.shop.signUp(x) })
 	}
 	return errorAnswer(http.StatusNotFound, "no_trobat", "Aquest recurs no existeix.")
 }
 
+// itemOf is the third segment of a path, /v1/cafes/{id}.
+func itemOf(path string) string {
+	_, rest, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	id, _, _ := strings.Cut(rest, "/")
+	return id
+}
+
 // only refuses other methods than the endpoint's. HEAD goes where GET goes.
-func only(r *http.Request, method string, carryOut func() answer) answer {
+func only(r *http.Request, method string, carryOut func() *answer) *answer {
 	if r.Method == method || (method == http.MethodGet && r.Method == http.MethodHead) {
 		return carryOut()
 	}

@@ -19,14 +19,12 @@ func errorBody(code, message, trace string) []byte {
 	return append(body, "}}"...)
 }
 
-func errorAnswer(status int, code, message string) answer {
+func errorAnswer(status int, code, message string) *answer {
 	return jsonAnswer(status, errorBody(code, message, ""))
 }
 
-func jsonAnswer(status int, body []byte) answer {
-	a := newAnswer(status, make(http.Header, 12))
-	a.body = body
-	return a
+func jsonAnswer(status int, body []byte) *answer {
+	return newAnswer(status, make(http.Header, 12), body)
 }
 
 // traceID numbers the responses; the seed keeps two servers' ids apart.

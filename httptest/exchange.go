@@ -53,28 +53,26 @@ func (x *exchange) hasBody() bool { return x.request.Body != nil && x.request.Bo
 
 func (x *exchange) digest() uint64 { return digest(string(x.body)) }
 
-// answer is everything that the server has decided about one request, at the instant it arrived.
+// answer is everything that the server has decided about one request, at the instant it arrived, and what the
+// in-memory transport makes of it: one piece of memory for all.
 type answer struct {
-	status   int
-	header   http.Header
-	envelope *envelope
-	values   []string // see set
-	body     []byte
-	delay    time.Duration // from the arrival to the headers
-	fault    Fault
-	until    time.Time // the instant that it tells the client to wait for; zero = none
-}
+	status int
+	header http.Header
+	values []string // of the header, see set
+	body   []byte
+	delay  time.Duration // from the arrival to the headers
+	fault  Fault
+	until  time.Time // the instant that it tells the client to wait for; zero = none
 
-// envelope is the memory that most answers of the in-memory transport need, in one piece.
-type envelope struct {
 	response http.Response
-	body     memoryBody
-	values   [12]string
+	memory   memoryBody
+	few      [11]string // enough for most answers' values
 }
 
-func newAnswer(status int, header http.Header) answer {
-	e := &envelope{}
-	return answer{status: status, header: header, envelope: e, values: e.values[:0]}
+func newAnswer(status int, header http.Header, body []byte) *answer {
+	a := &answer{status: status, header: header, body: body}
+	a.values = a.few[:0]
+	return a
 }
 
 // set sets a header whose name is in canonical form. The values share one array, which is most of the cost of a header.

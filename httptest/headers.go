@@ -66,7 +66,9 @@ func announce(a *answer, dialects []Dialect, quotas []quota, shown quota, now ti
 			a.set("Aroma-Ratelimit-Restants", remaining)
 			a.set("Aroma-Ratelimit-Reinici", epoch)
 		case AromaEnglish:
-			a.set("Aroma-Ratelimit-Limit", limit)
+			if a.header["Aroma-Ratelimit-Limit"] == nil {
+				a.set("Aroma-Ratelimit-Limit", limit)
+			}
 			a.set("Aroma-Ratelimit-Remaining", remaining)
 			a.set("Aroma-Ratelimit-Reset", epoch)
 		case XRateLimit, XRateLimitLeft:

@@ -31,7 +31,7 @@ type orderLine struct {
 
 // order carries out POST /v1/comandes. The same key gives the stored answer; with another body it is a 422,
 // and a 409 while the first request is being carried out.
-func (s *shop) order(x *exchange) answer {
+func (s *shop) order(x *exchange) *answer {
 	if x.caller.tier == TierAnonymous {
 		return forbidden(x.caller)
 	}
@@ -71,7 +71,7 @@ func (s *shop) order(x *exchange) answer {
 }
 
 // again answers a request that carries a known key.
-func (o *order) again(x *exchange) answer {
+func (o *order) again(x *exchange) *answer {
 	if o.sent != x.digest() {
 		return errorAnswer(http.StatusUnprocessableEntity, "clau_reutilitzada", "Aquesta clau ja s'ha fet servir amb un altre cos.")
 	}
@@ -116,7 +116,7 @@ func (s *shop) rememberLocked(o *order) {
 }
 
 // listOrders answers GET /v1/comandes with the caller's own orders, oldest first.
-func (s *shop) listOrders(x *exchange) answer {
+func (s *shop) listOrders(x *exchange) *answer {
 	if x.caller.tier == TierAnonymous {
 		return forbidden(x.caller)
 	}
@@ -141,7 +141,7 @@ func (s *shop) listOrders(x *exchange) answer {
 }
 
 // pay answers POST /v1/comandes/{id}/pagament. Paying twice is refused, so that a repeat does no harm.
-func (s *shop) pay(x *exchange, id string) answer {
+func (s *shop) pay(x *exchange, id string) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.orders {

@@ -147,7 +147,7 @@ func (r *Reply) final() bool { return r.Status != 0 || r.Fault == Refuse || r.Fa
 // meaningful reports that the reply changes anything.
 func (r *Reply) meaningful() bool { return r.Status != 0 || r.Fault != NoFault || r.Delay > 0 }
 
-func (r *Reply) answer() answer {
+func (r *Reply) answer() *answer {
 	h := r.Header.Clone()
 	if h == nil {
 		h = http.Header{}
@@ -156,7 +156,7 @@ func (r *Reply) answer() answer {
 	if status != 0 && (status < 200 || status > 599) {
 		status = http.StatusInternalServerError
 	}
-	a := newAnswer(status, h)
-	a.body, a.delay, a.fault = r.Body, r.Delay, r.Fault
+	a := newAnswer(status, h, r.Body)
+	a.delay, a.fault = r.Delay, r.Fault
 	return a
 }

@@ -93,7 +93,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.read()
 	a := s.handle(x)
 	s.connected(x)
-	defer s.delivered(x, &a, wireGrace)
+	defer s.delivered(x, a, wireGrace)
 	a.write(r.Context(), w, r.Method == http.MethodHead)
 }
 
@@ -128,7 +128,7 @@ func (s *Server) look(x *exchange) []*scripted {
 func (x *exchange) refused() bool { return x.plan != nil && x.plan.Fault == Refuse }
 
 // handle decides, records and returns the answer. It reads the clock once the body has come, and never sleeps.
-func (s *Server) handle(x *exchange) answer {
+func (s *Server) handle(x *exchange) *answer {
 	r := x.request
 	if x.hasBody() {
 		x.now = time.Now()
@@ -140,10 +140,10 @@ func (s *Server) handle(x *exchange) answer {
 	if a.fault == ResetBefore {
 		a.status = 0
 	}
-	s.stamp(&a, x.now)
+	s.stamp(a, x.now)
 	a.until = a.told(x.now, s.config.Skew)
 	x.seen.Status, x.seen.Fault, x.seen.Until = a.status, a.fault, a.until
-	s.record(x, &a)
+	s.record(x)
 	return a
 }
 
@@ -158,11 +158,11 @@ func (x *exchange) read() {
 }
 
 // decide goes the way of one request: plan, health check, limits, endpoint.
-func (s *Server) decide(x *exchange) answer {
+func (s *Server) decide(x *exchange) *answer {
 	if x.plan != nil && x.plan.final() {
 		return x.plan.answer()
 	}
-	var a answer
+	var a *answer
 	switch {
 	case x.class == ClassHealth:
 		a = jsonAnswer(http.StatusOK, []byte(`{"estat":"ok"}`))
@@ -178,12 +178,12 @@ func (s *Server) decide(x *exchange) answer {
 }
 
 // carryOut asks the endpoint, after the limits and before the machine's capacity.
-func (s *Server) carryOut(x *exchange) answer {
+func (s *Server) carryOut(x *exchange) *answer {
 	work, busy := s.work(x.now)
 	if busy {
 		a := errorAnswer(http.StatusServiceUnavailable, "", "")
 		a.body = nil
-		s.hint(&a, s.config.Hint, work, x.now)
+		s.hint(a, s.config.Hint, work, x.now)
 		return a
 	}
 	if len(x.body) > maxBody {
@@ -219,7 +219,7 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && first(r.Header, "Access-Control-Request-Method") != ""
 }
 
-func preflight() answer {
+func preflight() *answer {
 	a := jsonAnswer(http.StatusNoContent, nil)
 	a.set("Access-Control-Allow-Methods", "GET, HEAD, POST")
 	a.set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, X-API-Key")
@@ -241,7 +241,7 @@ func (s *Server) stamp(a *answer, now time.Time) {
 		a.body = errorBody("servei_no_disponible", "El servei no està disponible ara mateix.", trace)
 	}
 	if a.body == nil && a.status == http.StatusTooManyRequests {
-		a.body = errorBody("limit_peticions", refusalMessage, "")
+		a.body = refusalBody
 	}
 	if len(a.body) > 0 && h["Content-Type"] == nil {
 		a.set("Content-Type", "application/json; charset=utf-8")

@@ -29,7 +29,7 @@ func newShop(c Config) *shop {
 	return &shop{catalog: newCatalog(c.Seed, c.Coffees), work: c.OrderTime, byKey: map[string]*order{}}
 }
 
-func (s *shop) list(r *http.Request) answer {
+func (s *shop) list(r *http.Request) *answer {
 	limit, offset, bad := pageOf(r)
 	if bad != "" {
 		return errorAnswer(http.StatusBadRequest, "parametre_invalid", "El paràmetre "+bad+" no és vàlid.")
@@ -66,7 +66,7 @@ func atoiOr(text string, absent int) int {
 	return n
 }
 
-func (s *shop) item(id string) answer {
+func (s *shop) item(id string) *answer {
 	i, ok := s.catalog.index(id)
 	if !ok {
 		return errorAnswer(http.StatusNotFound, "no_trobat", "Aquest cafè no existeix.")
@@ -74,7 +74,7 @@ func (s *shop) item(id string) answer {
 	return jsonAnswer(http.StatusOK, s.catalog.json(i))
 }
 
-func (s *shop) upload(x *exchange, id string) answer {
+func (s *shop) upload(x *exchange, id string) *answer {
 	if x.caller.tier&(TierPartner|TierInternal) == 0 {
 		return forbidden(x.caller)
 	}
@@ -93,7 +93,7 @@ type credentials struct {
 	Password string `json:"contrasenya"`
 }
 
-func (s *shop) login(x *exchange) answer {
+func (s *shop) login(x *exchange) *answer {
 	var c credentials
 	if json.Unmarshal(x.body, &c) != nil || c.Account == "" {
 		return errorAnswer(http.StatusBadRequest, "cos_invalid", "Calen compte i contrasenya.")
@@ -108,7 +108,7 @@ func (s *shop) login(x *exchange) answer {
 	return jsonAnswer(http.StatusCreated, body)
 }
 
-func (s *shop) signUp(x *exchange) answer {
+func (s *shop) signUp(x *exchange) *answer {
 	var c credentials
 	if json.Unmarshal(x.body, &c) != nil || c.Account == "" {
 		return errorAnswer(http.StatusBadRequest, "cos_invalid", "Cal un compte.")
@@ -117,7 +117,7 @@ func (s *shop) signUp(x *exchange) answer {
 }
 
 // forbidden asks strangers who they are, and tells others that they may not.
-func forbidden(c caller) answer {
+func forbidden(c caller) *answer {
 	if c.tier == TierAnonymous {
 		return errorAnswer(http.StatusUnauthorized, "no_autenticat", "Cal iniciar sessió.")
 	}

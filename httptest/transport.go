@@ -55,7 +55,7 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := newExchange(req, t.peer, sent)
 	defer x.release()
 	s.arrive(x)
-	a := answer{fault: Refuse}
+	a := &answer{fault: Refuse}
 	if !x.refused() {
 		if err := x.receive(); err != nil {
 			return nil, cmp.Or(context.Cause(ctx), err)
@@ -72,8 +72,8 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.fault.dropsAnswer() {
 		return nil, a.fault.err()
 	}
-	s.delivered(x, &a, 0)
-	return s.response(x, &a, req), nil
+	s.delivered(x, a, 0)
+	return s.response(x, a, req), nil
 }
 
 // receive reads the body. Like net/http it fails, and the server never sees a whole request, when the body
@@ -96,7 +96,7 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 	if req.Method == http.MethodHead || !bodyAllowed(a.status) {
 		body = nil
 	}
-	resp := &a.envelope.response
+	resp := &a.response
 	*resp = http.Response{
 		Status: statusLine(a.status), StatusCode: a.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
