@@ -34,19 +34,22 @@ func (s *Server) admit(x *exchange) *answer {
 
 	refusing := -1 // the policy that refuses for longest
 	hold := time.Duration(0)
-	for i, r := range rulings {
-		if r.Admitted {
+	for i := range rulings {
+		if r := &rulings[i]; r.Admitted {
 			hold = max(hold, r.Hold)
 		} else if refusing < 0 || r.Wait > rulings[refusing].Wait {
 			refusing = i
 		}
 	}
-	last := rulings[len(rulings)-1]
-	x.seen.Remaining, x.seen.Reset = last.Remaining, last.Reset
+	refuses := refusing >= 0 && !s.config.Observe
+	decisive := &rulings[len(rulings)-1]
+	if refuses {
+		decisive = &rulings[refusing]
+	}
+	x.seen.Remaining, x.seen.Reset = decisive.Remaining, decisive.Reset
 	var a *answer
-	if refusing >= 0 && !s.config.Observe {
-		x.seen.Remaining, x.seen.Reset = rulings[refusing].Remaining, rulings[refusing].Reset
-		a = s.refuse(x, policies[refusing], rulings[refusing].Wait)
+	if refuses {
+		a = s.refuse(x, policies[refusing], decisive.Wait)
 	} else {
 		x.seen.Observed = refusing >= 0
 		a = s.carryOut(x)

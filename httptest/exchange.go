@@ -45,7 +45,9 @@ func newExchange(r *http.Request, peer string, sent uint64) *exchange {
 }
 
 func (x *exchange) release() {
-	*x = exchange{room: room{x.room.policies[:0], x.room.charges[:0], x.room.rulings[:0], x.room.quotas[:0]}}
+	r := x.room
+	*x = exchange{}
+	x.room = room{r.policies[:0], r.charges[:0], r.rulings[:0], r.quotas[:0]}
 	exchanges.Put(x)
 }
 

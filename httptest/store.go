@@ -114,7 +114,7 @@ func (m *Memory) Take(_ context.Context, now time.Time, charges []Charge) ([]Rul
 	return m.take(now, charges, make([]Ruling, 0, len(charges))), nil
 }
 
-// take appends the rulings to some that are there already.
+// take answers in the memory of rulings, which is empty.
 func (m *Memory) take(now time.Time, charges []Charge, rulings []Ruling) []Ruling {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,28 +127,32 @@ func (m *Memory) take(now time.Time, charges []Charge, rulings []Ruling) []Rulin
 	all := true
 	var few [4]meter
 	meters := few[:0]
-	for i, c := range charges {
-		meters = append(meters, m.meterLocked(c))
-		wait := meters[i].wait(now, chargeable(c))
-		rulings = append(rulings, Ruling{Wait: wait, Admitted: wait == 0})
+	for i := range charges {
+		c := &charges[i]
+		meter := m.meterLocked(c)
+		wait := meter.wait(now, c.chargeable())
+		meters, rulings = append(meters, meter), append(rulings, Ruling{Wait: wait, Admitted: wait == 0})
 		all = all && wait == 0
 	}
-	for i, c := range charges {
-		meter := meters[i]
+	for i, meter := range meters {
+		c, ruling := &charges[i], &rulings[i]
 		if all && !c.Peek {
-			rulings[i].Hold = meter.take(now, chargeable(c))
+			ruling.Hold = meter.take(now, c.chargeable())
 		}
-		if strict, ok := meter.(refuser); ok && !rulings[i].Admitted {
-			strict.refused(now)
-			rulings[i].Wait = meter.wait(now, chargeable(c))
+		if !ruling.Admitted {
+			if strict, ok := meter.(refuser); ok {
+				strict.refused(now)
+				ruling.Wait = meter.wait(now, c.chargeable())
+			}
 		}
-		rulings[i].Remaining, rulings[i].Reset = meter.remaining(now), meter.reset(now)
+		ruling.Remaining, ruling.Reset = meter.remaining(now), meter.reset(now)
 	}
 	m.forgetLocked(now)
 	return rulings
 }
 
-func chargeable(c Charge) int {
+// chargeable is the cost that a limit can count.
+func (c *Charge) chargeable() int {
 	if c.Limit.N < 0 {
 		return c.Cost
 	}
@@ -156,7 +160,7 @@ func chargeable(c Charge) int {
 }
 
 // meterLocked finds the key's meter, or a fresh one when there is none or its limit has changed.
-func (m *Memory) meterLocked(c Charge) meter {
+func (m *Memory) meterLocked(c *Charge) meter {
 	if entry, ok := m.meters[c.Key]; ok {
 		entry.unlink()
 		entry.linkAfter(&m.recent)
