@@ -72,7 +72,8 @@ type Options struct {
 // is a thin face over an http.Client whose Transport is a *Transport. Make one
 // with New and share it: a Client is safe for concurrent use, and what it
 // learned about a host serves all goroutines. It starts no goroutine and needs
-// no closing. Most callers want Do, or Fetch to read a whole body.
+// no closing. Most callers want Do, or Fetch to read a whole body. The zero
+// Client sends nothing: its calls fail with an error that says so.
 type Client struct {
 	http      *http.Client
 	transport *Transport
@@ -81,13 +82,20 @@ type Client struct {
 // New returns a Client with the given options; nil means the defaults.
 func New(opts *Options) *Client {
 	t := NewTransport(opts)
-	return &Client{http: &http.Client{Transport: t}, transport: t}
+	return &Client{http: &http.Client{Transport: t, CheckRedirect: checkRedirect}, transport: t}
 }
 
 // HTTPClient returns the underlying http.Client, for SDKs that accept one and
 // for settings such as Jar or CheckRedirect (to be made before the first use).
 // Its Timeout may stay zero: RetryOptions bounds every call. The errors of its
 // own methods name the whole URL, query included; those of Client do not.
+//
+// Its CheckRedirect follows ten redirects, and takes from a request to another
+// origin (scheme, host or port) than the first one's whatever is named like a
+// credential: Authorization, Cookie, and all headers with auth, key, token,
+// secret, password, session, signature or credential in their names, but not
+// Idempotency-Key. It is stricter than net/http's own rule. A CheckRedirect of
+// your own takes its place.
 func (c *Client) HTTPClient() *http.Client { return c.http }
 
 // Transport returns the Transport below the client.
@@ -95,7 +103,11 @@ func (c *Client) Transport() *Transport { return c.transport }
 
 // CloseIdleConnections closes the idle connections of the base transport, if
 // it has such a method.
-func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+func (c *Client) CloseIdleConnections() {
+	if c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
+}
 
 // Do sends the request as http.Client.Do does, with all stages. A response
 // that arrived is returned whatever its status, its body unread, for the
@@ -103,8 +115,25 @@ func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 // response the error is a *url.Error around a *RetryError, *WaitError,
 // *CircuitOpenError or the context's error.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	if err := c.check(req); err != nil {
+		return nil, err
+	}
 	resp, err := c.http.Do(req)
 	return resp, withoutSecrets(err)
+}
+
+// check refuses what net/http would panic at.
+func (c *Client) check(req *http.Request) error {
+	switch {
+	case req == nil:
+		return errors.New("polite: no request to send")
+	case c == nil || c.http == nil:
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return errors.New("polite: the Client was not made with New; not sent")
+	}
+	return nil
 }
 
 // Get sends a GET request to the URL; see Do.
@@ -136,6 +165,9 @@ const MaxFetch = 64 << 20
 // Bodies above MaxFetch end the call with a *BodyTooLargeError. MaxElapsed
 // bounds the reading too.
 func (c *Client) Fetch(req *http.Request, decode func(resp *http.Response, body []byte) error) (*http.Response, error) {
+	if err := c.check(req); err != nil {
+		return nil, err
+	}
 	ctx := context.WithValue(req.Context(), fetchKey{}, fetcher(decode))
 	resp, err := c.Do(req.WithContext(ctx))
 	if err != nil {

@@ -2,7 +2,6 @@ package polite
 
 import (
 	"context"
-	"errors"
 	"net/http"
 )
 
@@ -67,13 +66,11 @@ func (w *walk[T]) bound() *Client {
 			}
 			req.Header.Del("Authorization")
 		}
-		switch {
-		case check != nil:
-			return check(req, via)
-		case len(via) >= 10: // as net/http does without a CheckRedirect
-			return errors.New("stopped after 10 redirects")
+		if check == nil {
+			return checkRedirect(req, via)
 		}
-		return nil
+		leaveSecrets(req, via)
+		return check(req, via)
 	}
 	client := *w.Client
 	client.http = &inner

@@ -41,16 +41,6 @@ func (r *route) follow(from *url.URL, ref string) (*url.URL, error) {
 // is sent the caller's headers.
 func (r *route) home(u *url.URL) bool { return originOf(u) == originOf(r.base) }
 
-// originOf is the scheme, host and port of u in one spelling (RFC 9110
-// section 4.2.3).
-func originOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
-}
-
 // allow reads the other origins that links may lead to.
 func (r *route) allow(origins []string) error {
 	for _, origin := range origins {
