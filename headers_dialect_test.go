@@ -16,6 +16,7 @@ func readWith(rows []Dialect, status int, h http.Header) []string {
 	return facts(newDialects(rows).read("api.example.com", status, h, noon), noon)
 }
 
+// Case C159.
 func TestUserRowAddsNames(t *testing.T) {
 	rows := []Dialect{{
 		Limit: "x-budget-size", Remaining: "X-Budget-Left, X-Budget-Rest", Reset: "X-Budget-Renewal", ResetAs: DeltaMinutes,

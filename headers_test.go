@@ -164,7 +164,7 @@ func shortSpan(d time.Duration) string {
 	return s
 }
 
-// Cases C011, C013, C015, C017, C023, C151, C153, C155, C157.
+// Cases C011, C013, C015, C017, C021, C023, C151, C153, C155, C157.
 func TestResponsesAreUnderstood(t *testing.T) {
 	cases := readHeaderCases(t)
 	assert.GreaterOrEqual(t, len(cases), 200)
