@@ -117,13 +117,13 @@ func (c *call) send() *attempt {
 	c.tries++
 	a.call, a.wire = c, c.t.wires.get()
 	a.ctx, a.wire.cancel = context.WithCancelCause(c.ctx)
+	a.bound(c.attemptTime(c.sentAt))
 	req, err := c.request(a)
 	if err != nil {
 		c.attempts++
 		a.err, a.phase = err, notSent
 		return a
 	}
-	a.bound(c.attemptTime())
 	a.resp, a.err = exactlyOne(c.t.base.RoundTrip(req))
 	a.unbound()
 	c.attempts += max(1, int(a.wire.conns.Load()))
@@ -180,13 +180,14 @@ func (c *call) traced(a *attempt) context.Context {
 	return httptrace.WithClientTrace(a, &hooks)
 }
 
-// attemptTime is how long an attempt may take to its response headers.
-func (c *call) attemptTime() time.Duration {
+// attemptTime is how long an attempt may take from now on to its response
+// headers.
+func (c *call) attemptTime(now time.Time) time.Duration {
 	d := c.set.AttemptTimeout
 	if c.deadline.IsZero() {
 		return d
 	}
-	if left := max(0, time.Until(c.deadline)); d < 0 || left < d {
+	if left := max(0, c.deadline.Sub(now)); d < 0 || left < d {
 		return left
 	}
 	return d

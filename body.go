@@ -31,13 +31,10 @@ func callerBodyOf(req *http.Request) *callerBody {
 	return &callerBody{ReadCloser: req.Body}
 }
 
-// keep reads a body that has no GetBody into memory, so that it can be sent
+// keep reads the body, which has no GetBody, into memory, so that it can be sent
 // again. One that is longer than maxBuffer is sent once only. A reader that
 // blocks is closed when the context ends, and keep reports false.
 func (b *requestBody) keep(ctx context.Context) bool {
-	if b.again != nil || b.orig == nil {
-		return true
-	}
 	stop := context.AfterFunc(ctx, b.orig.end)
 	head, err := io.ReadAll(io.LimitReader(b.orig.ReadCloser, maxBuffer+1))
 	b.orig.head = head
@@ -224,7 +221,7 @@ func (b responseBody) Read(p []byte) (int, error) {
 // call, which has an end.
 func (b responseBody) readTime() time.Duration {
 	if c := b.of.call; c.fetches {
-		return c.attemptTime()
+		return c.attemptTime(time.Now())
 	}
 	return b.of.call.set.AttemptTimeout
 }
@@ -235,15 +232,21 @@ func (b responseBody) Close() error {
 	return err
 }
 
-// readAhead keeps a copy of the body, within the time that the call has.
+// readAhead keeps a copy of a body without GetBody, within the time that the
+// call has.
 func (c *call) readAhead() error {
+	if c.body.orig == nil || c.body.again != nil {
+		return nil
+	}
 	ctx, cancel := c.ctx, context.CancelFunc(func() {})
-	if !c.deadline.IsZero() && c.body.again == nil && c.body.orig != nil {
+	if !c.deadline.IsZero() {
 		ctx, cancel = context.WithDeadline(ctx, c.deadline)
 	}
 	defer cancel()
+	kept := c.body.keep(ctx)
+	c.now = time.Now()
 	switch {
-	case c.body.keep(ctx):
+	case kept:
 		return nil
 	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx)

@@ -58,7 +58,7 @@ func TestHostStateIsSmall(t *testing.T) {
 }
 
 func TestEndpointsAreForgottenBeyondTheBound(t *testing.T) {
-	h := newHostState(hostKey{}, new(Options))
+	h := newHostState(hostKey{}, new(Options), nil)
 	l := h.openLocked(laneKey{bucket: "b"})
 	for e := range endpoint(2*maxEndpoints + 1) {
 		h.assignLocked(e, l)

@@ -155,18 +155,14 @@ type signals struct {
 	skew    time.Duration // server clock minus local clock when above two seconds, else 0
 }
 
-// read returns what a response says. host is the request's host, with or
-// without a port; now is the local time at which the header arrived.
-func (d *dialects) read(host string, status int, h http.Header, now time.Time) signals {
-	var (
-		s     signals
-		space [usualFields]match
-		local = d.host(host)
-	)
+// read enters into s, which is empty, what a response of a host says; now is the
+// local time at which the header arrived.
+func (d *dialects) read(s *signals, local *hostDialect, status int, h http.Header, now time.Time) {
+	var space [usualFields]match
 	clock, fields := scan(d, local, h, now, space[:0])
 	s.skew = clock.skew()
 	if len(fields) == 0 && status < http.StatusBadRequest {
-		return s
+		return
 	}
 	r := reading{
 		clock:   clock,
@@ -176,8 +172,7 @@ func (d *dialects) read(host string, status int, h http.Header, now time.Time) s
 	r.quotas(&s.tally, fields)
 	s.bucket = fields.bucket(s.list())
 	s.veto = fields.veto()
-	r.decide(&s, fields, local)
-	return s
+	r.decide(s, fields, local)
 }
 
 // decide settles whether the response is a refusal and when the server allows

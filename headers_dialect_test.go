@@ -13,7 +13,7 @@ import (
 
 // readWith reads a response for api.example.com with rows of the user.
 func readWith(rows []Dialect, status int, h http.Header) []string {
-	return facts(newDialects(rows).read("api.example.com", status, h, noon), noon)
+	return facts(newDialects(rows).saying("api.example.com", status, h, noon), noon)
 }
 
 // Case C159.
@@ -37,7 +37,7 @@ func TestUserRowForEveryHostWinsOverBuiltinRowForOne(t *testing.T) {
 	h := http.Header{"X-Rate-Limit-Remaining": {"5"}, "X-Rate-Limit-Reset": {"3000"}}
 	rows := []Dialect{{Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset", ResetAs: DeltaSeconds}}
 	read := func(rows []Dialect) []string {
-		return facts(newDialects(rows).read("api.nuvemshop.com.br", 200, h, noon), noon)
+		return facts(newDialects(rows).saying("api.nuvemshop.com.br", 200, h, noon), noon)
 	}
 	assert.Equal(t, []string{"quota 5/? reset 3s"}, read(nil))
 	assert.Equal(t, []string{"quota 5/? reset 50m"}, read(rows))
@@ -47,10 +47,10 @@ func TestRowForAHostHoldsBelowItAndNowhereElse(t *testing.T) {
 	d := newDialects([]Dialect{{Hosts: []string{"Example.com"}, Remaining: "X-Left"}})
 	h := http.Header{"X-Left": {"5"}}
 	for _, host := range []string{"example.com", "api.example.com", "API.EXAMPLE.COM:8443", "a.b.example.com."} {
-		assert.Len(t, facts(d.read(host, 200, h, noon), noon), 1, host)
+		assert.Len(t, facts(d.saying(host, 200, h, noon), noon), 1, host)
 	}
 	for _, host := range []string{"", "com", "example.org", "notexample.com", "example.com.evil.org", "[::1]:80", "192.0.2.1"} {
-		assert.Empty(t, facts(d.read(host, 200, h, noon), noon), host)
+		assert.Empty(t, facts(d.saying(host, 200, h, noon), noon), host)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestRowsForAHostAndBelowItAddUp(t *testing.T) {
 		{Hosts: []string{"example.com"}, Remaining: "X-Left", Refusals: []int{420}},
 		{Hosts: []string{"api.example.com"}, Reset: "X-Wait-Until", Wait: time.Minute},
 	})
-	s := d.read("api.example.com", 420, http.Header{"X-Left": {"5"}}, noon)
+	s := d.saying("api.example.com", 420, http.Header{"X-Left": {"5"}}, noon)
 	assert.Equal(t, []string{"quota 5/?", "retry 1m by dialect", "refused"}, facts(s, noon))
 }
 
@@ -80,7 +80,7 @@ func TestStatusesOfARowForAllHosts(t *testing.T) {
 	assert.Empty(t, readWith(rows, 200, http.Header{"Retry-After": {"5"}}), "a success is no refusal")
 	assert.Empty(t, readWith(rows, 409, nil))
 	assert.Equal(t, []string{"retry 5s by retry-after", "refused"}, readWith(rows, 409, http.Header{"Retry-After": {"5"}}))
-	assert.Equal(t, []string{"refused"}, facts(newDialects(rows).read("api.github.com", 420, nil, noon), noon)[1:], "also where a row names the host")
+	assert.Equal(t, []string{"refused"}, facts(newDialects(rows).saying("api.github.com", 420, nil, noon), noon)[1:], "also where a row names the host")
 }
 
 func TestRetryAfterOfAUserKeepsItsPlace(t *testing.T) {
@@ -111,7 +111,7 @@ func TestRowsAreCopied(t *testing.T) {
 	rows := []Dialect{{Remaining: "X-Left", Refusals: []int{420}, Hosts: []string{"example.com"}}}
 	d := newDialects(rows)
 	rows[0].Refusals[0], rows[0].Hosts[0], rows[0].Remaining = 418, "example.org", "X-Other"
-	s := d.read("example.com", 420, http.Header{"X-Left": {"5"}}, noon)
+	s := d.saying("example.com", 420, http.Header{"X-Left": {"5"}}, noon)
 	assert.Equal(t, []string{"quota 5/?", "refused"}, facts(s, noon))
 }
 
@@ -148,16 +148,16 @@ func TestEveryBuiltinRowIsReachable(t *testing.T) {
 
 func TestQuotasDoNotDependOnTheOrderOfTheHeader(t *testing.T) {
 	for _, c := range readHeaderCases(t) {
-		first := facts(builtinDialects().read(c.host, c.status, c.header, c.now), c.now)
+		first := facts(builtinDialects().saying(c.host, c.status, c.header, c.now), c.now)
 		for range 8 { // a map is walked in another order each time
-			require.Equal(t, first, facts(builtinDialects().read(c.host, c.status, c.header, c.now), c.now), c.title)
+			require.Equal(t, first, facts(builtinDialects().saying(c.host, c.status, c.header, c.now), c.now), c.title)
 		}
 	}
 }
 
 func TestParseQuotaAgreesWithWhatTheTransportReads(t *testing.T) {
 	for _, c := range readHeaderCases(t) {
-		s := builtinDialects().read("api.example.com", http.StatusOK, c.header, c.now)
+		s := builtinDialects().saying("api.example.com", http.StatusOK, c.header, c.now)
 		require.Equal(t, append([]Quota(nil), s.quotas[:s.n]...), ParseQuota(c.header, c.now), c.title)
 	}
 }

@@ -61,7 +61,7 @@ func FuzzParseQuota(f *testing.F) {
 		for _, q := range ParseQuota(h, noon) {
 			checkQuota(t, q)
 		}
-		s := builtinDialects().read("api.example.com", status, h, noon)
+		s := builtinDialects().saying("api.example.com", status, h, noon)
 		for i, q := range s.quotas[:s.n] {
 			checkQuota(t, q)
 			if i > 0 && moreBinding(&q, &s.quotas[i-1]) {

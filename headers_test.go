@@ -102,6 +102,12 @@ func readHeaderCases(t testing.TB) []*headerCase {
 	return cases
 }
 
+// saying returns what a response of a host says.
+func (d *dialects) saying(host string, status int, h http.Header, now time.Time) (s signals) {
+	d.read(&s, d.host(host), status, h, now)
+	return s
+}
+
 // facts writes down what was understood, in the words of the files.
 func facts(s signals, now time.Time) []string {
 	var out []string
@@ -170,7 +176,7 @@ func TestResponsesAreUnderstood(t *testing.T) {
 	assert.GreaterOrEqual(t, len(cases), 200)
 	for _, c := range cases {
 		t.Run(c.title, func(t *testing.T) {
-			s := builtinDialects().read(c.host, c.status, c.header, c.now)
+			s := builtinDialects().saying(c.host, c.status, c.header, c.now)
 			assert.Equal(t, c.want, facts(s, c.now))
 			assert.Equal(t, s.retryAt.IsZero(), s.hint == hintNone, "an instant has a source")
 		})

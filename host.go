@@ -10,7 +10,8 @@ import (
 type hostState struct {
 	key          hostKey
 	opts         *Options
-	older, newer *hostState // guarded by hostTable.mu
+	dialect      *hostDialect // how it speaks of limits
+	older, newer *hostState   // guarded by hostTable.mu
 
 	mu        sync.Mutex
 	lane      lane              // the requests with the empty quota key whose bucket has no lane of its own
@@ -31,8 +32,8 @@ type hostState struct {
 // of further ones share the host's own lane.
 const maxLanes = 64
 
-func newHostState(key hostKey, o *Options) *hostState {
-	return &hostState{key: key, opts: o, meters: newMeters(o.Limit.Rates)}
+func newHostState(key hostKey, o *Options, d *hostDialect) *hostState {
+	return &hostState{key: key, opts: o, dialect: d, meters: newMeters(o.Limit.Rates)}
 }
 
 // ruling is the answer to a call that asks for admission: admitted, or what to

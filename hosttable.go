@@ -32,15 +32,16 @@ func (k hostKey) String() string { return k.scheme + "://" + k.host }
 // forgotten first. A forgotten state lives on in the calls that hold it; what
 // it learned is learned again.
 type hostTable struct {
-	opts *Options
+	opts     *Options
+	dialects *dialects
 
 	mu    sync.Mutex
 	byKey map[hostKey]*hostState
 	edge  hostState // ring: edge.newer is the oldest, edge.older the newest
 }
 
-func newHostTable(o *Options) *hostTable {
-	t := &hostTable{opts: o, byKey: make(map[hostKey]*hostState)}
+func newHostTable(o *Options, d *dialects) *hostTable {
+	t := &hostTable{opts: o, dialects: d, byKey: make(map[hostKey]*hostState)}
 	t.edge.older, t.edge.newer = &t.edge, &t.edge
 	return t
 }
@@ -53,7 +54,7 @@ func (t *hostTable) of(u *url.URL) *hostState {
 	h := t.byKey[key]
 	switch {
 	case h == nil:
-		h = newHostState(key, t.opts)
+		h = newHostState(key, t.opts, t.dialects.host(key.host))
 		t.byKey[key] = h
 		if t.opts.MaxHosts > 0 && len(t.byKey) > t.opts.MaxHosts {
 			oldest := t.edge.newer

@@ -38,8 +38,8 @@ func NewTransport(opts *Options) *Transport {
 	if t.base = o.Base; t.base == nil {
 		t.base = newBase()
 	}
-	t.hosts = newHostTable(o)
 	t.dialects = newDialects(o.Dialects)
+	t.hosts = newHostTable(o, t.dialects)
 	return t
 }
 
@@ -74,7 +74,7 @@ func (t *Transport) Hosts() iter.Seq2[string, HostStats] { return t.hosts.hosts(
 // status. Without a response the error is a *RetryError, *WaitError or
 // *CircuitOpenError, or the context's error when that ended the call.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	c := &call{t: t, req: req, ctx: req.Context(), start: time.Now()}
+	c := &call{t: t, req: req, ctx: req.Context(), now: time.Now()}
 	defer c.end()
 	if err := c.begin(); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ type call struct {
 	fetch    fetcher
 	fetches  bool
 
-	start    time.Time
+	now      time.Time // when the clock was looked at last: at the start, after a pause
 	deadline time.Time // end of MaxElapsed; zero is none
 	tries    int       // attempts begun
 	attempts int       // requests sent, net/http's own repetitions included
@@ -152,7 +152,7 @@ func (c *call) begin() error {
 	}
 	c.set = t.settingsOf(req)
 	if c.set.MaxElapsed >= 0 {
-		c.deadline = c.start.Add(c.set.MaxElapsed)
+		c.deadline = c.now.Add(c.set.MaxElapsed)
 	}
 	c.key = t.opts.Retry.idempotencyKey(req)
 	c.endpoint = endpointOf(req)
@@ -176,7 +176,7 @@ func checkRequest(req *http.Request) error {
 
 // admission waits until the host's stages let the call depart.
 func (c *call) admission() error {
-	since := time.Now()
+	since := c.now
 	c.mercy = c.mercyAt(since)
 	var told Reason
 	for now := since; ; now = time.Now() {
@@ -216,7 +216,7 @@ func (c *call) judge(a *attempt) {
 	var s signals
 	r := report{now: now, uncounted: a.phase == notSent}
 	if a.err == nil {
-		s = c.t.dialects.read(c.req.URL.Host, a.resp.StatusCode, a.resp.Header, now)
+		c.t.dialects.read(&s, c.host.dialect, a.resp.StatusCode, a.resp.Header, now)
 		r.answered, r.uncounted = true, isCached(a.resp.Header)
 	}
 	a.verdict = c.verdict(a, &s)

@@ -84,12 +84,14 @@ func (c *call) rouse() {
 // pause waits out the delay of the call's own retry. Delays that hold for
 // everybody are the gate's, at the next admission.
 func (c *call) pause(a *attempt) error {
-	now := time.Now()
-	if a.closesGate() || !a.retryAt.After(now) {
+	c.now = time.Now()
+	if a.closesGate() || !a.retryAt.After(c.now) {
 		return nil
 	}
 	if c.trace != nil && c.trace.Wait != nil {
-		c.trace.Wait(WaitEvent{Request: c.event(), Reason: ReasonBackoff, Attempt: c.attempts + 1, From: now, Until: a.retryAt})
+		c.trace.Wait(WaitEvent{Request: c.event(), Reason: ReasonBackoff, Attempt: c.attempts + 1, From: c.now, Until: a.retryAt})
 	}
-	return c.sleep(a.retryAt, ReasonBackoff, now, -1)
+	err := c.sleep(a.retryAt, ReasonBackoff, c.now, -1)
+	c.now = time.Now()
+	return err
 }
