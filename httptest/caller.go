@@ -29,19 +29,21 @@ type caller struct {
 	ip       string // the client's address; IPv6 is cut to its /64
 }
 
-// key is what limits count against, the first that is known.
-func (c caller) key() string {
+// appendKey appends what limits count against, the first that is known.
+func (c *caller) appendKey(to []byte) []byte {
+	kind, name := "ip:", c.ip
 	switch {
 	case c.clientID != "":
-		return "oauth:" + c.clientID
+		kind, name = "oauth:", c.clientID
 	case c.subject != "":
-		return "usr:" + c.subject
+		kind, name = "usr:", c.subject
 	case c.apiKey != "":
-		return "key:" + c.apiKey
-	default:
-		return "ip:" + c.ip
+		kind, name = "key:", c.apiKey
 	}
+	return append(append(to, kind...), name...)
 }
+
+func (c *caller) key() string { return string(c.appendKey(nil)) }
 
 var roles = map[string]Tier{"client": TierClient, "soci": TierPartner, "empleat": TierInternal, "administrador": TierInternal}
 
@@ -70,7 +72,10 @@ func identify(r *http.Request, peer string, proxies int) caller {
 }
 
 func bearer(r *http.Request) (string, bool) {
-	scheme, token, _ := strings.Cut(first(r.Header, "Authorization"), " ")
+	scheme, token, ok := strings.Cut(first(r.Header, "Authorization"), " ")
+	if !ok {
+		return "", false
+	}
 	token = strings.TrimSpace(token)
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,10 +15,13 @@ const wireGrace = 50 * time.Millisecond
 
 // What is remembered of each caller is bounded.
 const (
-	maxCallers = 10_000 // further ones share a row called "(others)"
+	maxCallers = 10_000 // further ones share a row, others
 	maxTells   = 8      // instants that a caller was told to wait for
 	maxDeeds   = 32     // requests that could be repeats of each other
 )
+
+// others is the name of the row that callers above maxCallers share.
+const others = "(others)"
 
 // callers holds what the server has seen of each client. The server's mutex guards it.
 type callers struct {
@@ -27,20 +31,21 @@ type callers struct {
 }
 
 // of finds or begins a client's record.
-func (c *callers) of(client string) *conduct {
-	if known, ok := c.byKey[client]; ok {
+func (c *callers) of(name []byte) *conduct {
+	if known, ok := c.byKey[string(name)]; ok { // does not allocate
 		return known
 	}
+	client := string(name)
 	if c.byKey == nil {
 		c.byKey = map[string]*conduct{}
 	}
 	if len(c.byKey) >= maxCallers {
-		client = "(others)"
+		client = others
 		if known, ok := c.byKey[client]; ok {
 			return known
 		}
 	}
-	fresh := &conduct{}
+	fresh := &conduct{Manners: Manners{Client: client}}
 	c.byKey[client] = fresh
 	return fresh
 }
@@ -49,12 +54,40 @@ func (c *callers) of(client string) *conduct {
 type conduct struct {
 	Manners
 	arrivals uint64
-	tells    []tell
+	tells    []tell // each one later than the one before it
 	deeds    []deed
 	flow     flow
 	reset    time.Time // when a quota that is used up is restored
 	reopened time.Time // when a wait, a reset or an outage was last over
 	after    flow      // since reopened
+
+	counters atomic.Pointer[[]counter] // of some policies; for the row of others, of none
+}
+
+// counter is the key of one policy's counter for one client.
+type counter struct {
+	policy *Policy
+	key    string
+}
+
+// counterOf is the key of the policy's counter. A client's keys are written once, and again only if two
+// requests of that client do so at the same time.
+func (c *conduct) counterOf(p *Policy, client string) string {
+	var known []counter
+	if all := c.counters.Load(); all != nil {
+		known = *all
+	}
+	for i := range known {
+		if known[i].policy == p {
+			return known[i].key
+		}
+	}
+	key := p.Name + "|" + client
+	if c.Client != others {
+		all := append(slices.Clip(known), counter{p, key})
+		c.counters.Store(&all)
+	}
+	return key
 }
 
 // tell is one answer that asked the client to wait. It binds what the client sent after it had been delivered.
@@ -155,19 +188,20 @@ func (c *conduct) awaitReset(x *exchange) {
 // toldToWait reports that the client knew of an instant it should have waited for. Instants that have passed
 // are dropped, and the latest of them is when the door opened.
 func (c *conduct) toldToWait(x *exchange) bool {
-	if len(c.tells) == 0 {
-		return false
+	passed := 0
+	for passed < len(c.tells) && !x.now.Before(c.tells[passed].until) {
+		passed++
 	}
-	early := false
-	c.tells = slices.DeleteFunc(c.tells, func(t tell) bool {
-		if !x.now.Before(t.until) {
-			c.reopen(t.until)
+	if passed > 0 {
+		c.reopen(c.tells[passed-1].until)
+		c.tells = slices.Delete(c.tells, 0, passed)
+	}
+	for i := range c.tells {
+		if t := &c.tells[i]; x.sent > t.delivered && !x.now.Before(t.binds) {
 			return true
 		}
-		early = early || (x.sent > t.delivered && !x.now.Before(t.binds))
-		return false
-	})
-	return early
+	}
+	return false
 }
 
 // compare looks for repeats among the client's latest deeds.
@@ -202,11 +236,11 @@ func count(happened bool) int {
 }
 
 // delivered notes that the client has been told to wait.
-func (s *Server) delivered(x *exchange, a *answer, grace time.Duration) {
-	if a.until.IsZero() {
+func (s *Server) delivered(x *exchange, grace time.Duration) {
+	if x.seen.Until.IsZero() {
 		return
 	}
-	t := tell{a.until, s.clock.Add(1), time.Now().Add(grace)}
+	t := tell{x.seen.Until, s.clock.Add(1), time.Now().Add(grace)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range [...]*conduct{x.conduct, &s.callers.all} {
@@ -217,13 +251,12 @@ func (s *Server) delivered(x *exchange, a *answer, grace time.Duration) {
 // tell remembers one more instant. One that an earlier answer has already put as late adds nothing; when there
 // are too many, the newest takes the place of the one before it.
 func (c *conduct) tell(t tell) {
-	for _, old := range c.tells {
-		if !old.until.Before(t.until) {
-			return
-		}
+	last := len(c.tells) - 1
+	if last >= 0 && !c.tells[last].until.Before(t.until) {
+		return
 	}
-	if len(c.tells) == maxTells {
-		c.tells[maxTells-1] = t
+	if last == maxTells-1 {
+		c.tells[last] = t
 		return
 	}
 	c.tells = append(c.tells, t)

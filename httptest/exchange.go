@@ -28,6 +28,7 @@ type exchange struct {
 
 // room is what the limits need for one request, kept for the next one.
 type room struct {
+	key      []byte    // the client's name
 	policies []*Policy // those that are for the request
 	charges  []Charge  // what each of them charges
 	rulings  []Ruling  // what each of them says
@@ -47,7 +48,7 @@ func newExchange(r *http.Request, peer string, sent uint64) *exchange {
 func (x *exchange) release() {
 	r := x.room
 	*x = exchange{}
-	x.room = room{r.policies[:0], r.charges[:0], r.rulings[:0], r.quotas[:0]}
+	x.room = room{r.key[:0], r.policies[:0], r.charges[:0], r.rulings[:0], r.quotas[:0]}
 	exchanges.Put(x)
 }
 
@@ -64,7 +65,6 @@ type answer struct {
 	body   []byte
 	delay  time.Duration // from the arrival to the headers
 	fault  Fault
-	until  time.Time // the instant that it tells the client to wait for; zero = none
 
 	response http.Response
 	memory   memoryBody

@@ -56,9 +56,17 @@ const exposed = "Aroma-RateLimit-Limit, Aroma-RateLimit-Restants, Aroma-RateLimi
 
 // announce writes the quotas in every dialect. Only the newest draft can name several; the others describe `shown`.
 func announce(a *answer, dialects []Dialect, quotas []quota, shown quota, now time.Time, skew time.Duration) {
-	limit, remaining := strconv.Itoa(shown.policy.Limit.N), strconv.Itoa(max(0, shown.remaining))
-	epoch := strconv.FormatInt(unixUp(shown.reset.Add(skew)), 10)
-	left := strconv.FormatInt(secondsUp(shown.reset.Sub(now)), 10)
+	// The numbers are written into one string, and cut out of it.
+	text := make([]byte, 0, 64)
+	text = strconv.AppendInt(text, int64(shown.policy.Limit.N), 10)
+	l := len(text)
+	text = strconv.AppendInt(text, int64(max(0, shown.remaining)), 10)
+	r := len(text)
+	text = strconv.AppendInt(text, unixUp(shown.reset.Add(skew)), 10)
+	e := len(text)
+	text = strconv.AppendInt(text, secondsUp(shown.reset.Sub(now)), 10)
+	all := string(text)
+	limit, remaining, epoch, left := all[:l], all[l:r], all[r:e], all[e:]
 	for _, d := range dialects {
 		switch d {
 		case AromaCatalan:

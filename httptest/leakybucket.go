@@ -25,6 +25,9 @@ func newLeakyBucket(l Limit) *leakyBucket {
 
 func (b *leakyBucket) drain(now time.Time) {
 	elapsed := now.Sub(b.last)
+	if elapsed == 0 {
+		return
+	}
 	if elapsed >= b.untilEmpty() {
 		b.backlog = 0
 	} else if elapsed > 0 {

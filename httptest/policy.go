@@ -64,7 +64,7 @@ func (p *Policy) key(x *exchange) string {
 	case ByAll:
 		return p.Name + "|all"
 	default:
-		return p.Name + "|" + x.client
+		return x.conduct.counterOf(p, x.client)
 	}
 }
 

@@ -50,7 +50,6 @@ func (s *Server) Scorecard() Scorecard {
 	card.All.Client = "all"
 	for _, client := range slices.Sorted(maps.Keys(s.callers.byKey)) {
 		m := s.callers.byKey[client].Manners
-		m.Client = client
 		card.Clients = append(card.Clients, m)
 		card.All.Early += m.Early
 		card.All.UnsafeRepeats += m.UnsafeRepeats

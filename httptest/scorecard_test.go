@@ -199,7 +199,7 @@ func TestRequireWellBehavedFailsForTheRudeAndSaysWhy(t *testing.T) {
 func TestCallersBeyondTheBoundShareARow(t *testing.T) {
 	var c callers
 	for i := range maxCallers + 100 {
-		c.of(itoa(i)).Requests++
+		c.of([]byte(itoa(i))).Requests++
 	}
 	assert.Len(t, c.byKey, maxCallers+1)
 	assert.Equal(t, 100, c.byKey["(others)"].Requests)

@@ -93,7 +93,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.read()
 	a := s.handle(x)
 	s.connected(x)
-	defer s.delivered(x, a, wireGrace)
+	defer s.delivered(x, wireGrace)
 	a.write(r.Context(), w, r.Method == http.MethodHead)
 }
 
@@ -101,7 +101,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) arrive(x *exchange) {
 	x.now, x.class = time.Now(), ClassOf(x.request)
 	x.caller = identify(x.request, x.peer, s.config.TrustedProxies)
-	x.client = x.caller.key()
 	queue := s.look(x)
 	x.plan = s.nextReply(x.request, queue)
 	x.seen.Scripted = x.plan != nil
@@ -114,11 +113,16 @@ func (s *Server) arrive(x *exchange) {
 	}
 }
 
-// look finds the client's record and copies the script's queue.
+// look finds the client's record, which also knows its name, and copies the script's queue.
 func (s *Server) look(x *exchange) []*scripted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x.conduct = s.callers.of(x.client)
+	x.room.key = x.caller.appendKey(x.room.key)
+	x.conduct = s.callers.of(x.room.key)
+	x.client = x.conduct.Client
+	if x.client == others {
+		x.client = string(x.room.key)
+	}
 	x.nth = x.conduct.arrivals
 	x.conduct.arrivals++
 	return slices.Clone(s.script)
@@ -141,8 +145,7 @@ func (s *Server) handle(x *exchange) *answer {
 		a.status = 0
 	}
 	s.stamp(a, x.now)
-	a.until = a.told(x.now, s.config.Skew)
-	x.seen.Status, x.seen.Fault, x.seen.Until = a.status, a.fault, a.until
+	x.seen.Status, x.seen.Fault, x.seen.Until = a.status, a.fault, a.told(x.now, s.config.Skew)
 	s.record(x)
 	return a
 }

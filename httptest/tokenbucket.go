@@ -19,6 +19,9 @@ func newTokenBucket(l Limit) *tokenBucket {
 
 func (b *tokenBucket) refill(now time.Time) {
 	elapsed := now.Sub(b.last)
+	if elapsed == 0 {
+		return
+	}
 	if elapsed >= b.untilFull() {
 		b.level = b.full
 	} else if elapsed > 0 {

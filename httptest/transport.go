@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // BaseURL is where Botiga Aroma lives. The in-memory transports answer for any host.
@@ -49,31 +50,39 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := t.server
 	sent := s.clock.Add(1)
 	half := s.config.Latency / 2
-	if err := pause(ctx, half); err != nil {
-		return nil, context.Cause(ctx)
+	if err := travel(ctx, half); err != nil {
+		return nil, err
 	}
 	x := newExchange(req, t.peer, sent)
 	defer x.release()
 	s.arrive(x)
-	a := &answer{fault: Refuse}
-	if !x.refused() {
-		if err := x.receive(); err != nil {
-			return nil, cmp.Or(context.Cause(ctx), err)
-		}
-		a = s.handle(x)
+	if x.refused() {
+		return nil, cmp.Or(travel(ctx, s.config.Latency-half), Refuse.err())
 	}
+	if err := x.receive(); err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	a := s.handle(x)
 	if a.fault == StallHeaders {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	if err := pause(ctx, a.delay+s.config.Latency-half); err != nil {
-		return nil, context.Cause(ctx)
+	if err := travel(ctx, a.delay+s.config.Latency-half); err != nil {
+		return nil, err
 	}
 	if a.fault.dropsAnswer() {
 		return nil, a.fault.err()
 	}
-	s.delivered(x, a, 0)
+	s.delivered(x, 0)
 	return s.response(x, a, req), nil
+}
+
+// travel is pause with the context's cause, which is what a client is told.
+func travel(ctx context.Context, d time.Duration) error {
+	if pause(ctx, d) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // receive reads the body. Like net/http it fails, and the server never sees a whole request, when the body
