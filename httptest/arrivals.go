@@ -2,6 +2,7 @@ package httptest
 
 import (
 	"fmt"
+	"math/bits"
 	"net/http"
 	"slices"
 	"time"
@@ -100,11 +101,11 @@ func hashString(h uint64, s string) uint64 {
 	return (h ^ 0xff) * hashPrime
 }
 
+// hashInt takes all of a number at once. Both halves of the product count, so that every bit of n can change every
+// bit of the hash; the factor is the golden ratio's fraction.
 func hashInt(h, n uint64) uint64 {
-	for range 8 {
-		h, n = (h^(n&0xff))*hashPrime, n>>8
-	}
-	return h
+	high, low := bits.Mul64(h^n, 0x9e3779b97f4a7c15)
+	return high ^ low
 }
 
 // digest is a short, stable fingerprint of some texts.

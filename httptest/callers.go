@@ -109,7 +109,7 @@ type deed struct {
 // flow finds the largest number of arrivals in a tenth of a second and in a second, on a grid of tenths.
 type flow struct {
 	tenth             int64 // of the newest arrival, since the Unix epoch
-	counts            [10]int
+	counts            [10]int32
 	peak100ms, peak1s int
 }
 
@@ -120,12 +120,12 @@ func (f *flow) add(at time.Time) {
 	}
 	f.tenth = max(f.tenth, tenth)
 	f.counts[tenth%10]++
-	f.peak100ms = max(f.peak100ms, f.counts[tenth%10])
-	second := 0
+	f.peak100ms = max(f.peak100ms, int(f.counts[tenth%10]))
+	second := int32(0)
 	for _, n := range f.counts {
 		second += n
 	}
-	f.peak1s = max(f.peak1s, second)
+	f.peak1s = max(f.peak1s, int(second))
 }
 
 // record enters one request in every book.

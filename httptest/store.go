@@ -45,9 +45,9 @@ type Memory struct {
 
 type memoryEntry struct {
 	key        string
-	limit      Limit
 	meter      meter
 	next, prev *memoryEntry // in Memory.recent
+	limit      Limit
 }
 
 // unlink takes the entry out of the ring.
