@@ -274,6 +274,8 @@ func TestAdaptiveStaysBelowConfiguredRates(t *testing.T) {
 
 // A refusal in no time at all is no sign of a quick server, whether it is a 429
 // or a 503.
+//
+// Case C095.
 func TestAdaptiveSlowsDownHoweverQuickTheRefusals(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {

@@ -20,6 +20,8 @@ import (
 
 // A hint beyond MaxWait is neither slept nor shortened: the
 // answer comes back at once and tells the whole of it.
+//
+// Cases C019, C147.
 func TestHintBeyondMaxWaitComesBackAtOnceAndWhole(t *testing.T) {
 	for _, tc := range []struct {
 		status int
@@ -70,6 +72,8 @@ func TestHintOfExactlyMaxWaitIsObeyed(t *testing.T) {
 
 // Zero, past, negative and unreadable values are no hint: the
 // computed delay, not none and not the longest.
+//
+// Cases C013, C015, C023.
 func TestHintThatIsNoneIsBackedOff(t *testing.T) {
 	for _, value := range []string{"0", "-3", "+3", "nan", "inf", "Infinity", "1e10000", "-5", "0x10", "1_000", "", "   ",
 		"Fri, 31 Dec 1999 23:59:59 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "soon"} {
@@ -98,6 +102,8 @@ func TestRetryAfterOnASuccessIsIgnored(t *testing.T) {
 
 // An instant that turns out too early is followed by a delay, not by a
 // hot repetition.
+//
+// Case C027.
 func TestRefusalAtTheVeryResetIsBackedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -113,6 +119,8 @@ func TestRefusalAtTheVeryResetIsBackedOff(t *testing.T) {
 }
 
 // A refusal whose body dribbles does not hold the call up.
+//
+// Case C045.
 func TestStalledErrorBodyDoesNotDelayTheRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bodies := &counting{base: serving(t, politetest.Respond(429, "Retry-After", "1").With(politetest.StallBody), politetest.Respond(503).With(politetest.StallBody)).Transport()}
@@ -198,6 +206,8 @@ func TestWorkersStopAndReturnOneByOne(t *testing.T) {
 }
 
 // Clients that were refused together return apart, none early.
+//
+// Case C165.
 func TestClientsThatWereRefusedTogetherReturnApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -218,6 +228,8 @@ func TestClientsThatWereRefusedTogetherReturnApart(t *testing.T) {
 }
 
 // Of several instants the finest is taken, and nobody is early.
+//
+// Case C029.
 func TestSeveralHintsAreNotUndercut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
