@@ -46,8 +46,16 @@ func again(attempts int, err error) string {
 	if err == nil {
 		return ""
 	}
-	return fmt.Sprintf(" again after %s: %v", counted(attempts), err)
+	return fmt.Sprintf(" again after %s: %s", counted(attempts), causeOf(err))
 }
+
+// maxText is how much of a cause's text, or of a URL, stands in an error of ours.
+const maxText = 1000
+
+// causeOf is the text of a cause as part of one line. Net/http and the decoders
+// quote what a server wrote, control characters and all, up to its whole length;
+// errors.Unwrap leads to the rest.
+func causeOf(err error) string { return oneLine(err.Error(), maxText) }
 
 // counted is a number of attempts in words.
 func counted(attempts int) string {
@@ -116,7 +124,7 @@ func (e *RetryError) Error() string {
 	if e.Sent {
 		reached = "the server may have received it"
 	}
-	return fmt.Sprintf("polite: %s: %s (%s; %s): %v", e.Host, counted(e.Attempts), e.Reason, reached, e.Err)
+	return fmt.Sprintf("polite: %s: %s (%s; %s): %s", e.Host, counted(e.Attempts), e.Reason, reached, causeOf(e.Err))
 }
 
 // Unwrap returns the error of the last attempt.
@@ -159,7 +167,7 @@ func (e *BodyTooLargeError) Error() string {
 // server is not to blame.
 type bodyReadError struct{ err error }
 
-func (e *bodyReadError) Error() string { return "polite: reading the request body: " + e.err.Error() }
+func (e *bodyReadError) Error() string { return "polite: reading the request body: " + causeOf(e.err) }
 
 func (e *bodyReadError) Unwrap() error { return e.err }
 
@@ -167,7 +175,7 @@ func (e *bodyReadError) Unwrap() error { return e.err }
 // attempt would meet again.
 type decodeError struct{ err error }
 
-func (e *decodeError) Error() string { return "polite: decoding the response: " + e.err.Error() }
+func (e *decodeError) Error() string { return "polite: decoding the response: " + causeOf(e.err) }
 
 func (e *decodeError) Unwrap() error { return e.err }
 
@@ -202,7 +210,7 @@ func redacted(u *url.URL) string {
 	if u == nil {
 		return ""
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	return oneLine((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), maxText)
 }
 
 // withoutSecrets removes the same from the URL that an error of net/http or

@@ -18,7 +18,7 @@ import (
 type ResponseError struct {
 	StatusCode int
 	Method     string
-	URL        string // without userinfo, query and fragment
+	URL        string // without userinfo, query and fragment; at most 1,000 bytes
 	Attempts   int    // attempts made
 	Reason     Reason // why there was no further attempt; 0 if polite did not send it
 
@@ -67,8 +67,10 @@ func (e *ResponseError) Error() string {
 }
 
 // brief is a text of the server as part of one line of ours.
-func brief(s string) string {
-	const most = 300
+func brief(s string) string { return oneLine(s, 300) }
+
+// oneLine is a text from elsewhere on one line, with at most so many of its bytes.
+func oneLine(s string, most int) string {
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}

@@ -210,7 +210,7 @@ func SlogTrace(log *slog.Logger) *Trace {
 		log = slog.Default()
 	}
 	request := func(r Request) slog.Attr {
-		return slog.Group("request", "method", r.Method, "host", r.Host, "path", r.Path)
+		return slog.Group("request", "method", r.Method, "host", r.Host, "path", oneLine(r.Path, maxText))
 	}
 	ctx := context.Background()
 	return &Trace{
@@ -222,7 +222,7 @@ func SlogTrace(log *slog.Logger) *Trace {
 			attrs := []slog.Attr{request(e.Request), slog.Int("attempt", e.Attempt), slog.Int("status", e.Status),
 				slog.String("outcome", e.Outcome.String()), slog.Duration("duration", e.Duration)}
 			if e.Err != nil {
-				attrs = append(attrs, slog.String("error", e.Err.Error()))
+				attrs = append(attrs, slog.String("error", causeOf(e.Err)))
 			}
 			log.LogAttrs(ctx, slog.LevelDebug, "polite: attempt", attrs...)
 		},
@@ -247,7 +247,7 @@ func SlogTrace(log *slog.Logger) *Trace {
 			attrs := []slog.Attr{request(e.Request), slog.String("reason", e.Reason.String()),
 				slog.Int("attempts", e.Attempts), slog.Int("status", e.Status)}
 			if e.Err != nil {
-				attrs = append(attrs, slog.String("error", e.Err.Error()))
+				attrs = append(attrs, slog.String("error", causeOf(e.Err)))
 			}
 			log.LogAttrs(ctx, slog.LevelInfo, "polite: gave up", attrs...)
 		},
