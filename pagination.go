@@ -224,7 +224,8 @@ var (
 	ErrPageLoop = errors.New("pages go in a circle")
 
 	// ErrNextRefused: the link to the next page leads to an origin that is not
-	// allowed, holds userinfo, or is no link. Nothing was sent there.
+	// allowed, holds userinfo, or is no link; or it, or the cursor, is longer
+	// than 64 KiB. Nothing was sent there.
 	ErrNextRefused = errors.New("next link refused")
 
 	// ErrCursorExpired: the server answered 410 to a cursor or link. The
@@ -268,4 +269,4 @@ func (e *PageError) Error() string {
 func (e *PageError) Unwrap() error { return e.Err }
 
 // message is the text of a cause inside a longer message of the same package.
-func message(err error) string { return strings.TrimPrefix(err.Error(), "polite: ") }
+func message(err error) string { return strings.TrimPrefix(causeOf(err), "polite: ") }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -106,16 +107,18 @@ func (r *route) restored(link string, query []string) string {
 	return link
 }
 
-// sane reports whether the numbers are such as a walk writes. The bound keeps
-// sums far from overflow.
+// maxCount is the largest number of items or pages: what JSON can hold exactly
+// (RFC 8259 section 6) and an int too. It keeps sums far from overflow.
+const maxCount = min(1<<53, math.MaxInt)
+
+// sane reports whether the numbers are such as a walk writes.
 func (s *savedMark) sane() bool {
-	const most = 1 << 53
 	for _, n := range []int{s.At, s.Skip, s.Passed} {
-		if n < 0 || n > most {
+		if n < 0 || n > maxCount {
 			return false
 		}
 	}
-	return s.Total == nil || *s.Total >= 0 && *s.Total <= most
+	return s.Total == nil || *s.Total >= 0 && *s.Total <= maxCount
 }
 
 // abridge writes a link's query as its pairs, and those that the first page's

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -104,13 +105,13 @@ func (o jsonObject) count(path string) (*int, error) {
 	}
 	var number *json.Number
 	if err := json.Unmarshal(raw, &number); err != nil {
-		return nil, fmt.Errorf("field %q: %w", path, err)
+		return nil, fmt.Errorf("field %q is not a number", path)
 	}
 	if number == nil {
 		return nil, nil
 	}
 	n, err := strconv.ParseFloat(number.String(), 64)
-	if err != nil || n != float64(int(n)) || n > 1<<53 {
+	if err != nil || n != math.Trunc(n) || math.Abs(n) > maxCount {
 		return nil, fmt.Errorf("field %q is not a whole number of items or pages", path)
 	}
 	count := int(n)

@@ -3,6 +3,7 @@ package polite
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 )
 
@@ -23,9 +24,11 @@ type ahead[T any] struct {
 type flight[T any] struct {
 	place
 	cancel context.CancelFunc
-	done   chan struct{} // closed once got and err are set
+	done   chan struct{} // closed once the rest is set
 	got    *fetchedPage[T]
 	err    error
+	broken bool // fetching it did not return:
+	thrown any  // it panicked with this, or ended its goroutine if nil
 }
 
 // newAhead fetches at most concurrency pages at once. With one there is no
@@ -47,6 +50,7 @@ func (a *ahead[T]) take(ctx context.Context, p place, needs int) (*fetchedPage[T
 		return a.fetch(ctx, p, needs)
 	}
 	<-f.done // which ends with the context too
+	f.carry()
 	got, err := f.got, f.err
 	for notAdmitted(err) {
 		a.width = 0
@@ -134,10 +138,36 @@ func (a *ahead[T]) start(ctx context.Context, p place, needs int) {
 	a.running.Go(func() {
 		defer close(f.done)
 		defer cancel()
-		if f.got, f.err = a.fetch(ctx, p, needs); f.err != nil && !notAdmitted(f.err) {
+		a.fly(ctx, f, needs)
+	})
+}
+
+// fly fetches a flight's page. What one of the caller's functions throws is
+// kept for the walk, which may never come to it.
+func (a *ahead[T]) fly(ctx context.Context, f *flight[T], needs int) {
+	f.broken = true
+	defer func() {
+		if f.broken {
+			f.thrown = recover()
+		}
+		if f.broken || f.err != nil && !notAdmitted(f.err) {
 			a.halt(f)
 		}
-	})
+	}()
+	f.got, f.err = a.fetch(ctx, f.place, needs)
+	f.broken = false
+}
+
+// carry ends the walk's goroutine in the way in which one of the caller's
+// functions has ended the page's: with the same panic, or by runtime.Goexit.
+func (f *flight[T]) carry() {
+	switch {
+	case !f.broken:
+	case f.thrown != nil:
+		panic(f.thrown)
+	default:
+		runtime.Goexit()
+	}
 }
 
 // push queues a page, unless one before it has failed already.

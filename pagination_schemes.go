@@ -187,29 +187,36 @@ type sighting struct {
 	url    *url.URL // the page's own, after redirects
 }
 
+// maxNext is the longest cursor or link that is followed. Servers read request
+// lines of some 8 KiB; what a hostile one sends beyond would be sent and stored
+// in checkpoints over and over.
+const maxNext = 64 << 10
+
 // after is the place that follows p by what its page tells; an error is a link
 // that must not be followed. Totals are the walk's business.
 func (r *route) after(p place, s sighting) (place, error) {
-	switch r.kind {
-	case byOffset:
+	next := s.next
+	switch {
+	case r.kind == byOffset:
 		return place{at: p.at + s.items, end: s.items == 0}, nil
-	case byNumber:
+	case r.kind == byNumber:
 		return place{at: p.at + 1, end: s.items == 0}, nil
-	case byCursor:
-		return place{token: s.next, end: s.next == ""}, nil
+	case r.kind == byLink && next == "":
+		next = nextLink(s.header)
 	}
-	ref := s.next
-	if ref == "" {
-		ref = nextLink(s.header)
-	}
-	if ref == "" {
+	switch {
+	case next == "":
 		return place{end: true}, nil
+	case len(next) > maxNext:
+		return place{}, fmt.Errorf("%w: it is longer than %d bytes", ErrNextRefused, maxNext)
+	case r.kind == byCursor:
+		return place{token: next}, nil
 	}
-	next, err := r.follow(s.url, ref)
+	link, err := r.follow(s.url, next)
 	if err != nil {
 		return place{}, err
 	}
-	return place{token: next.String()}, nil
+	return place{token: link.String()}, nil
 }
 
 // fingerprint tells collections apart in checkpoints. It leaves out the port,

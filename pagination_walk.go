@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync"
 )
 
@@ -39,7 +40,7 @@ func newWalk[T any](ctx context.Context, p *Pager[T]) (*walk[T], error) {
 		err = fmt.Errorf("%w: Client is nil", ErrBadPager)
 	case p.Client.http == nil:
 		err = fmt.Errorf("%w: Client was not made with New", ErrBadPager)
-	case p.Scheme == nil:
+	case isNil(p.Scheme):
 		err = fmt.Errorf("%w: Scheme is nil", ErrBadPager)
 	case p.Decode == nil:
 		err = fmt.Errorf("%w: Decode is nil", ErrBadPager)
@@ -55,6 +56,12 @@ func newWalk[T any](ctx context.Context, p *Pager[T]) (*walk[T], error) {
 		failed.Checkpoint = p.Resume // still good once the settings are
 	}
 	return nil, failed
+}
+
+// isNil reports whether there is no scheme, or a pointer to none.
+func isNil(s Scheme) bool {
+	v := reflect.ValueOf(s)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 func (w *walk[T]) begin() (err error) {
@@ -157,10 +164,10 @@ func (w *walk[T]) pass(got *fetchedPage[T]) (*Page[T], error) {
 	w.regular = w.taken == 1 || got.items == w.latest || w.route.kind == byNumber
 	w.latest, w.largest = got.items, max(w.largest, got.items)
 	if got.Total != nil && *got.Total >= 0 {
-		w.total = *got.Total
+		w.total = min(*got.Total, maxCount)
 	}
 	if got.Pages > 0 {
-		w.pages = got.Pages
+		w.pages = min(got.Pages, maxCount)
 	}
 	page := &Page[T]{Number: w.taken, Restarts: w.restarts, route: w.route, start: w.here}
 	for i := min(w.here.skip, got.items); i < got.items; i++ {
