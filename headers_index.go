@@ -28,7 +28,6 @@ type dialectRow struct {
 type dialects struct {
 	names nameIndex
 	hosts map[string]*hostDialect // by suffix
-	named nameSet                 // the suffixes
 	other *hostDialect            // for the hosts that no row names
 }
 
@@ -94,7 +93,6 @@ func compile(tables ...[]Dialect) *dialects {
 	}
 	for suffix := range suffixes {
 		d.hosts[suffix] = newHostDialect(suffix, rows, &d.names)
-		d.named.add(nameHash(suffix))
 	}
 	d.other = newHostDialect("", rows, &d.names)
 	return d
@@ -116,7 +114,7 @@ func newHostDialect(suffix string, rows []*dialectRow, everywhere *nameIndex) *h
 			r.index(&l.names, everywhere)
 		}
 	}
-	l.hasNames = len(l.names.exact)+len(l.names.prefix)+len(l.names.suffix) > 0
+	l.hasNames = l.names.exact.n+len(l.names.prefix)+len(l.names.suffix) > 0
 	return l
 }
 
@@ -239,10 +237,8 @@ func formOf(name string, form TimeForm) TimeForm {
 // host returns the rows for the most specific suffix of a host.
 func (d *dialects) host(host string) *hostDialect {
 	for host = normalHost(host); host != ""; {
-		if d.named.has(nameHash(host)) {
-			if l := d.hosts[host]; l != nil {
-				return l
-			}
+		if l := d.hosts[host]; l != nil {
+			return l
 		}
 		i := strings.IndexByte(host, '.')
 		if i < 0 {

@@ -1,19 +1,72 @@
 package polite
 
-import "strings"
+import (
+	"math/bits"
+	"strings"
+)
 
 // nameIndex finds the meaning of a header name.
 type nameIndex struct {
-	exact  map[string][]headerField
+	exact  nameTable
 	prefix map[string][]wildcard // by what stands before the *
 	suffix map[string][]wildcard // by what stands after a leading *
 
-	// Most fields of a response mean nothing here. These sets tell so for nearly
-	// all of them without looking into the maps; they may be wrong only the other
-	// way.
-	names  nameSet // exact names
+	// Most fields of a response begin and end like no pattern. These sets tell so
+	// for nearly all of them without looking into the maps; they may be wrong only
+	// the other way.
 	starts nameSet // beginnings of patterns
 	ends   nameSet // ends of patterns with a leading *
+}
+
+// nameTable holds the exact names. Most names that are looked up are not in it,
+// and an empty slot says so faster than a map.
+type nameTable struct {
+	slots []*namedFields // a power of two of them, by the first bits of the hash
+	n     int            // names
+}
+
+type namedFields struct {
+	name   string
+	fields []headerField
+	next   *namedFields // in the same slot
+}
+
+// find returns the name's entry, nil without one.
+func (t *nameTable) find(name string) *namedFields {
+	if t.n == 0 {
+		return nil
+	}
+	e := *t.slot(name)
+	for e != nil && e.name != name {
+		e = e.next
+	}
+	return e
+}
+
+func (t *nameTable) slot(name string) **namedFields {
+	return &t.slots[nameHash(name)>>(32-bits.Len(uint(len(t.slots)-1)))]
+}
+
+// add enters a name that is not there yet.
+func (t *nameTable) add(name string, f headerField) {
+	t.n++
+	if 2*t.n > len(t.slots) {
+		old := t.slots
+		t.slots = make([]*namedFields, max(16, 2*len(old)))
+		for _, e := range old {
+			for e != nil {
+				next := e.next
+				t.link(e)
+				e = next
+			}
+		}
+	}
+	t.link(&namedFields{name: name, fields: []headerField{f}})
+}
+
+func (t *nameTable) link(e *namedFields) {
+	slot := t.slot(e.name)
+	e.next, *slot = *slot, e
 }
 
 // nameSet is a set of small hashes, for which one bit each is kept.
@@ -29,11 +82,11 @@ func (s *nameSet) fill() {
 	}
 }
 
-// nameHash mixes the length and four letters, which keeps header names apart well
-// enough.
+// nameHash mixes the length and four letters of a name that is not empty, which
+// keeps header names apart well enough.
 func nameHash(name string) uint32 {
 	n := len(name)
-	return mixed(uint32(n)<<24 ^ uint32(name[0])<<18 ^ uint32(name[n/2])<<12 ^ uint32(name[n/4])<<6 ^ uint32(name[n-1]))
+	return (uint32(n)<<24 ^ uint32(name[0])<<18 ^ uint32(name[n/2])<<12 ^ uint32(name[n/4])<<6 ^ uint32(name[n-1])) * oddFactor
 }
 
 // startHash and endHash need minAffix letters.
@@ -48,7 +101,10 @@ func endHash(s string) uint32 {
 
 const minAffix = 4
 
-func mixed(x uint32) uint32 { return x * 0x9E3779B1 >> 21 }
+func mixed(x uint32) uint32 { return x * oddFactor >> 21 }
+
+// oddFactor carries every bit into the highest ones: 2^32 by the golden ratio.
+const oddFactor = 0x9E3779B1
 
 type wildcard struct {
 	rest   string // what stands after the *
@@ -57,7 +113,6 @@ type wildcard struct {
 
 func newNameIndex() nameIndex {
 	return nameIndex{
-		exact:  make(map[string][]headerField),
 		prefix: make(map[string][]wildcard),
 		suffix: make(map[string][]wildcard),
 	}
@@ -68,9 +123,11 @@ func newNameIndex() nameIndex {
 func (x *nameIndex) enter(name string, f headerField) {
 	before, after, wild := strings.Cut(name, "*")
 	if !wild {
-		if fs := x.exact[name]; len(fs) == 0 || fs[0].row == f.row {
-			x.exact[name] = append(fs, f)
-			x.names.add(nameHash(name))
+		switch e := x.exact.find(name); {
+		case e == nil:
+			x.exact.add(name, f)
+		case e.fields[0].row == f.row:
+			e.fields = append(e.fields, f)
 		}
 		return
 	}
@@ -101,18 +158,16 @@ func (x *nameIndex) enter(name string, f headerField) {
 
 // claimedBefore reports whether an earlier row owns the exact name.
 func (x *nameIndex) claimedBefore(name string, r *dialectRow) bool {
-	fs := x.exact[name]
-	return len(fs) > 0 && fs[0].row.order < r.order
+	e := x.exact.find(name)
+	return e != nil && e.fields[0].row.order < r.order
 }
 
 // find returns what a canonical header name means and the text that the * of
 // its pattern stands for. An exact name wins over a pattern, and of the patterns
 // the one with the longest beginning.
 func (x *nameIndex) find(name string) (fields []headerField, dim string) {
-	if x.names.has(nameHash(name)) {
-		if fields = x.exact[name]; fields != nil {
-			return fields, ""
-		}
+	if e := x.exact.find(name); e != nil {
+		return e.fields, ""
 	}
 	if len(name) < minAffix {
 		return nil, ""
