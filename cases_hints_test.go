@@ -269,6 +269,8 @@ func TestRefusalByClassifyObeysTheHeaders(t *testing.T) {
 		want    time.Duration
 	}{
 		{200, exhausted, 5 * time.Second}, {422, exhausted, 5 * time.Second},
+		{422, []string{"Retry-After", "7"}, 7 * time.Second}, {200, []string{"Retry-After-Ms", "7500"}, 7500 * time.Millisecond},
+		{422, []string{"X-Come-Back-At", "7"}, 7 * time.Second}, // of a row of the caller's
 		{422, nil, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -276,6 +278,7 @@ func TestRefusalByClassifyObeysTheHeaders(t *testing.T) {
 			s := serving(t, politetest.Respond(tc.status, tc.headers...).WithBody(`{"errors":[{"type":"RATE_LIMITED"}]}`), politetest.Respond(200).WithBody(data))
 			o := steadily(s.Transport())
 			o.Classify = refusals
+			o.Dialects = []polite.Dialect{{Retry: "X-Come-Back-At"}}
 			start := time.Now()
 			resp, body := do(t, polite.New(o), request(t, http.MethodGet, aCoffee, ""))
 			assert.Equal(t, 200, resp.StatusCode)
@@ -283,6 +286,24 @@ func TestRefusalByClassifyObeysTheHeaders(t *testing.T) {
 			at := arrivedAfter(s, start)
 			require.Len(t, at, 2)
 			assertWait(t, tc.want, time.Second, at[1], fmt.Sprint(tc))
+		})
+	}
+}
+
+// A repetition that Classify asks for keeps to the server's hint too, whatever
+// the status: a 202 that says when to ask again, a 409 that says when it is over.
+//
+// Case C149.
+func TestRepetitionByClassifyKeepsToTheHint(t *testing.T) {
+	for _, status := range []int{202, 404, 409, 500} {
+		synctest.Test(t, func(t *testing.T) {
+			o := steadily(nil)
+			o.Classify = func(resp *http.Response, err error) polite.Verdict {
+				v := polite.DefaultClassify(resp, err)
+				v.Retry = v.Retry || resp.StatusCode == status
+				return v
+			}
+			assertWait(t, 3*time.Second, 0, waitedFor(t, o, status, "Retry-After", "3"), strconv.Itoa(status))
 		})
 	}
 }

@@ -246,20 +246,38 @@ func (c *call) verdict(a *attempt, s *signals) Verdict {
 // hint finds when the next attempt may be made at the earliest: when the
 // server said, or after the backoff.
 func (c *call) hint(a *attempt, s *signals, now time.Time) {
-	switch {
-	case !a.verdict.Retry && a.verdict.Outcome != Throttled && a.verdict.Outcome != Failed:
-	case a.verdict.Wait > 0:
-		a.retryAt = now.Add(a.verdict.Wait)
-		a.asked = a.verdict.Wait
-	case s.retryAt.After(now):
-		a.retryAt = s.retryAt
-		a.asked = s.retryAt.Sub(now)
-		if s.hint == hintReset {
-			a.retryAt = a.retryAt.Add(resetMargin(a.asked, c.set.MaxWait))
-		}
-	default:
-		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.tries)))
+	if !a.verdict.Retry && a.verdict.Outcome != Throttled && a.verdict.Outcome != Failed {
+		return
 	}
+	if a.verdict.Wait > 0 {
+		a.retryAt, a.asked = now.Add(a.verdict.Wait), a.verdict.Wait
+		return
+	}
+	at, source := c.told(a, s, now)
+	if !at.After(now) {
+		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.tries)))
+		return
+	}
+	a.retryAt, a.asked = at, at.Sub(now)
+	if source == hintReset {
+		a.retryAt = at.Add(resetMargin(a.asked, c.set.MaxWait))
+	}
+}
+
+// told is when the headers allow another attempt. A status that is no refusal of
+// itself is read again as one where Classify takes it for that, or has it
+// repeated: what the server named is not undercut.
+func (c *call) told(a *attempt, s *signals, now time.Time) (time.Time, hintSource) {
+	if s.hint != hintNone || s.refused || a.err != nil || c.t.opts.Classify == nil {
+		return s.retryAt, s.hint
+	}
+	status := http.StatusServiceUnavailable
+	if a.verdict.Outcome == Throttled {
+		status = http.StatusTooManyRequests
+	}
+	var again signals
+	c.t.dialects.read(&again, c.host.dialect, status, a.resp.Header, now)
+	return again.retryAt, again.hint
 }
 
 // obstacle is why time, breaker or budget do not allow another attempt; 0 if they

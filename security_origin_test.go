@@ -61,6 +61,8 @@ func (r *redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
 // Whatever is named like a credential stays with the origin of the first
 // request; what is not, and the promise that an order is carried out once, goes
 // along.
+//
+// Case C175.
 func TestCredentialsStayWithTheirOriginInRedirects(t *testing.T) {
 	for to, away := range origins() {
 		s := &redirecting{to: to}
