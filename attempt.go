@@ -37,64 +37,6 @@ type attempt struct {
 	cause   error         // the local error behind stop, if any
 }
 
-type attemptKey struct{}
-
-// Deadline, Done, Err and Value make the attempt the context of its request.
-func (a *attempt) Deadline() (time.Time, bool) { return a.call.ctx.Deadline() }
-
-// Done is closed when the attempt is cancelled.
-func (a *attempt) Done() <-chan struct{} { return a.current().Done() }
-
-// Err says why Done is closed.
-func (a *attempt) Err() error { return a.current().Err() }
-
-// Value finds the attempt (the outermost one, where Transports are nested), its
-// hooks, and all values of the caller.
-func (a *attempt) Value(key any) any {
-	switch key {
-	case attemptKey{}:
-		if outer := a.call.ctx.Value(key); outer != nil {
-			return outer
-		}
-		return a
-	case traceContextKey:
-		if key != nil && a.call.ctx.Value(key) == nil {
-			return a.hooks()
-		}
-	}
-	return a.current().Value(key)
-}
-
-// hooks returns the attempt's hooks while it is under way, else nil.
-func (a *attempt) hooks() any {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.wire == nil {
-		return nil
-	}
-	return &a.wire.trace
-}
-
-func (a *attempt) current() context.Context {
-	if a.over.Load() {
-		return a.call.ctx
-	}
-	return a.ctx
-}
-
-// nested reports whether the request is an attempt of another Transport.
-func nested(ctx context.Context) bool { return ctx.Value(attemptKey{}) != nil }
-
-// attemptOf returns the attempt that brought the response, nil if polite did
-// not.
-func attemptOf(resp *http.Response) *attempt {
-	if resp == nil || resp.Request == nil {
-		return nil
-	}
-	a, _ := resp.Request.Context().Value(attemptKey{}).(*attempt)
-	return a
-}
-
 // Attempts returns how many requests were sent for a response: 1 if the first
 // attempt brought it, more after retries and after net/http's own repetitions
 // on connections that had died; 0 if the response is not from polite. In
