@@ -68,7 +68,7 @@ func (c *call) send() *attempt {
 	}
 	a.resp, a.err = exactlyOne(c.t.base.RoundTrip(req))
 	a.unbound()
-	c.attempts += max(1, int(a.wire.conns.Load()))
+	c.attempts += max(1, a.wire.requests(a.err == nil))
 	a.phase = a.reached()
 	if a.err == nil {
 		a.receive(req)

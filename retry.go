@@ -298,7 +298,7 @@ func (c *call) obstacle(a *attempt) Reason {
 		return ReasonTime
 	}
 	if until := c.host.brokenUntil(later(a.retryAt, gated)); !until.IsZero() {
-		a.cause = &CircuitOpenError{Host: c.host.key.String(), Until: until}
+		a.cause = &CircuitOpenError{Host: c.host.key.String(), Until: until, Attempts: c.attempts}
 		return ReasonBreaker
 	}
 	if a.asked == 0 && a.verdict.Outcome == Failed && !c.host.grantRetry(now) {

@@ -22,6 +22,7 @@ type wire struct {
 	asked   atomic.Int32 // connections asked for
 	conns   atomic.Int32 // connections got
 	written atomic.Int32 // request headers written
+	before  atomic.Int32 // of them, before the last connection was got
 }
 
 // wirePool is a pool of wires. It belongs to one Transport, so that timers do
@@ -35,7 +36,7 @@ func (p *wirePool) get() *wire {
 	w := new(wire)
 	w.trace = httptrace.ClientTrace{
 		GetConn:      func(string) { w.asked.Add(1) },
-		GotConn:      func(httptrace.GotConnInfo) { w.conns.Add(1) },
+		GotConn:      func(httptrace.GotConnInfo) { w.conns.Add(1); w.before.Store(w.written.Load()) },
 		WroteHeaders: func() { w.written.Add(1) },
 	}
 	return w
@@ -52,8 +53,20 @@ func (p *wirePool) put(w *wire) {
 	w.asked.Store(0)
 	w.conns.Store(0)
 	w.written.Store(0)
+	w.before.Store(0)
 	w.cancel = nil
 	p.pool.Put(w)
+}
+
+// requests is how many were sent. A connection that was got and then found to
+// be dead, or to take no more, has carried none, so those that were written
+// count; but over HTTP/2 an answer may be there before the hook that tells so.
+func (w *wire) requests(answered bool) int {
+	n := w.written.Load()
+	if answered && n == w.before.Load() {
+		n++
+	}
+	return int(n)
 }
 
 // limit bounds the time until the next unlimit. Once time was up it stays up.
