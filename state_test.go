@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +23,7 @@ type weather struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	fair   atomic.Bool
+	busy   atomic.Bool  // the next answer in fair weather is a 503
 	open   atomic.Int64 // response bodies
 }
 
@@ -35,6 +35,14 @@ func (w *weather) intN(n int) int {
 
 func (w *weather) upTo(d time.Duration) time.Duration { return time.Duration(w.intN(int(d))) }
 
+// fairly is the status of an answer in fair weather.
+func (w *weather) fairly() int {
+	if w.busy.CompareAndSwap(true, false) {
+		return 503
+	}
+	return 200
+}
+
 func (w *weather) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		if w.intN(3) > 0 {
@@ -43,7 +51,7 @@ func (w *weather) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer req.Body.Close()
 	}
 	if w.fair.Load() {
-		return answered(req, 200, "fair"), nil
+		return answered(req, w.fairly(), "fair"), nil
 	}
 	switch w.intN(4) {
 	case 0:
@@ -123,34 +131,31 @@ func (b *weatherBody) Close() error {
 }
 
 // moody are options of which each function may panic.
-func moody(w *weather) *polite.Options {
-	mood := func() {
-		if w.intN(60) == 0 && !w.fair.Load() {
-			panic("mood")
-		}
-	}
+func moody(w *weather, base http.RoundTripper) *polite.Options {
 	o := &polite.Options{
-		Base:     w,
-		QuotaKey: func(*http.Request) string { mood(); return []string{"", "", "a", "b"}[w.intN(4)] },
-		Cost:     func(*http.Request) int { mood(); return w.intN(3) },
+		Base:     base,
+		QuotaKey: func(*http.Request) string { w.mood(60); return []string{"", "", "a", "b"}[w.intN(4)] },
+		Cost:     func(*http.Request) int { w.mood(60); return w.cost() },
 		Classify: func(resp *http.Response, err error) polite.Verdict {
-			mood()
+			w.mood(60)
 			if resp != nil && w.intN(20) == 0 {
 				polite.PeekBody(resp, 7)
 			}
 			return polite.DefaultClassify(resp, err)
 		},
 		Trace: &polite.Trace{
-			Wait:    func(polite.WaitEvent) { mood() },
-			Attempt: func(polite.AttemptEvent) { mood() },
-			Quota:   func(polite.QuotaEvent) { mood() },
-			Gate:    func(polite.GateEvent) { mood() },
-			Breaker: func(polite.BreakerEvent) { mood() },
-			Stop:    func(polite.StopEvent) { mood() },
+			Wait:      func(polite.WaitEvent) { w.mood(60) },
+			Attempt:   func(polite.AttemptEvent) { w.mood(60) },
+			Quota:     func(polite.QuotaEvent) { w.mood(60) },
+			Gate:      func(polite.GateEvent) { w.mood(60) },
+			Breaker:   func(polite.BreakerEvent) { w.mood(60) },
+			Stop:      func(polite.StopEvent) { w.mood(60) },
+			Diagnosis: func(polite.DiagnosisEvent) { w.mood(10) },
 		},
 	}
 	o.Limit.MaxInFlight = w.intN(3)
 	o.Limit.MaxWaiting = []int{0, 0, 2}[w.intN(3)]
+	o.Limit.Adaptive = w.intN(4) == 0
 	if w.intN(3) == 0 {
 		o.Limit.Rates = []polite.Rate{polite.PerSecond(2), {N: 30, Per: time.Minute, Burst: 3}}
 	}
@@ -158,7 +163,28 @@ func moody(w *weather) *polite.Options {
 	o.Preemptive.Disable = w.intN(4) == 0
 	o.Retry.GenerateKeys = w.intN(2) == 0
 	o.Retry.AttemptTimeout = []time.Duration{0, time.Second}[w.intN(2)]
+	o.Retry.Backoff = func(attempt int) time.Duration { // the default one, with the round's own luck
+		w.mood(60)
+		once := min(time.Second<<(attempt-1), 40*time.Second)
+		return once/2 + w.upTo(once)
+	}
 	return o
+}
+
+// cost is one unit in fair weather: a larger one than any before waits for its
+// own tokens.
+func (w *weather) cost() int {
+	if w.fair.Load() {
+		return 1
+	}
+	return w.intN(3)
+}
+
+// mood panics once in so many times, unless the weather is fair.
+func (w *weather) mood(n int) {
+	if w.intN(n) == 0 && !w.fair.Load() {
+		panic("mood")
+	}
 }
 
 // oneCall makes one call in one of many ways; a panic of a hook ends it.
@@ -175,16 +201,14 @@ func oneCall(t *testing.T, w *weather, c *polite.Client) {
 	}
 	body := []string{"", "a body"}[w.intN(2)]
 	req := request(t, []string{http.MethodGet, http.MethodPut, http.MethodPost}[w.intN(3)], aCoffee, body).WithContext(ctx)
-	if w.intN(3) == 0 {
+	switch again := req.GetBody; {
+	case w.intN(3) == 0:
 		req.GetBody = nil
+	case again != nil:
+		req.GetBody = func() (io.ReadCloser, error) { w.mood(20); return again() }
 	}
 	if w.intN(3) == 0 {
-		c.Fetch(req, func(*http.Response, []byte) error {
-			if w.intN(50) == 0 {
-				panic("decode")
-			}
-			return nil
-		})
+		c.Fetch(req, func(*http.Response, []byte) error { w.mood(50); return nil })
 		return
 	}
 	resp, err := c.Do(req)
@@ -201,39 +225,56 @@ func oneCall(t *testing.T, w *weather, c *polite.Client) {
 }
 
 // Whatever happens (cancellations, panics, time-outs, late answers, stalled
-// bodies), nothing stays taken, and the host recovers.
+// bodies, refusals, an open breaker), nothing stays taken, and the host
+// recovers. Every eighth client has one real connection and no more.
 func TestNothingStaysTakenWhateverHappens(t *testing.T) {
-	schedules := uint64(8_000)
-	if raceDetector {
-		schedules /= 10
-	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	synctest.Test(t, func(t *testing.T) {
-		for n := range schedules {
-			w := &weather{random: rand.New(rand.NewPCG(seed, n))}
-			c := polite.New(moody(w))
-			var calls sync.WaitGroup
-			for range 1 + w.intN(6) {
-				calls.Go(func() {
-					time.Sleep(w.upTo(3 * time.Second))
-					oneCall(t, w, c)
-				})
-			}
-			calls.Wait()
-			for _, stats := range c.Transport().Hosts() {
-				require.Zero(t, stats.InFlight, "in flight, schedule %d", n)
-				require.Zero(t, stats.Waiting, "waiting, schedule %d", n)
-			}
-			require.Zero(t, w.open.Load(), "open bodies, schedule %d", n)
-
-			w.fair.Store(true)
-			time.Sleep(3 * time.Minute)
-			resp, err := c.Get(t.Context(), aCoffee)
-			require.NoError(t, err, "schedule %d", n)
-			require.Equal(t, "fair", readBody(t, resp))
-			require.Equal(t, polite.BreakerClosed, statsOf(t, c.Transport()).Breaker, "schedule %d", n)
-			require.Zero(t, statsOf(t, c.Transport()).InFlight)
+	randomly(t, 3_000, 1_000_000, 500, func(t *testing.T, random *rand.Rand) {
+		w := &weather{random: random}
+		base, open, stop := http.RoundTripper(w), w.open.Load, func() {}
+		if w.intN(8) == 0 {
+			base, open, stop = overOneConnection(w)
 		}
+		o := moody(w, base)
+		c := polite.New(o)
+		var calls sync.WaitGroup
+		for range 1 + w.intN(6) {
+			later := w.upTo(3 * time.Second)
+			calls.Go(func() {
+				time.Sleep(later)
+				oneCall(t, w, c)
+			})
+		}
+		calls.Wait()
+		requireNothingTaken(t, c)
+		require.Zero(t, open(), "open bodies")
+
+		w.fair.Store(true)
+		time.Sleep(3 * time.Minute)
+		start := time.Now()
+		resp, err := c.Get(t.Context(), aCoffee)
+		require.NoError(t, err)
+		require.Equal(t, "fair", readBody(t, resp))
+		require.Zero(t, time.Since(start), "waits for nobody")
+		require.Equal(t, polite.BreakerClosed, statsOf(t, c.Transport()).Breaker)
+		if o.Breaker.Failures != 1 {
+			w.busy.Store(true)
+			resp, err = c.Get(t.Context(), aCoffee)
+			require.NoError(t, err)
+			require.Equal(t, "fair", readBody(t, resp))
+			require.Equal(t, 2, polite.Attempts(resp), "the retry budget grants one")
+		}
+		requireNothingTaken(t, c)
+		require.Zero(t, open(), "open bodies")
+		stop()
 	})
+}
+
+// requireNothingTaken looks into every book of every host.
+func requireNothingTaken(t *testing.T, c *polite.Client) {
+	t.Helper()
+	for host, stats := range c.Transport().Hosts() {
+		require.Zero(t, stats.InFlight, "in flight at %s", host)
+		require.Zero(t, stats.Waiting, "waiting at %s", host)
+	}
+	require.Empty(t, polite.StillTaken(c.Transport()))
 }
