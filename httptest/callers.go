@@ -115,8 +115,12 @@ type flow struct {
 
 func (f *flow) add(at time.Time) {
 	tenth := at.UnixNano() / int64(100*time.Millisecond)
-	for steps := min(tenth-f.tenth, 10); steps > 0; steps-- {
-		f.counts[(tenth-steps+1)%10] = 0
+	if tenth-f.tenth >= 10 {
+		f.counts = [10]int32{}
+	} else {
+		for t := f.tenth + 1; t <= tenth; t++ {
+			f.counts[t%10] = 0
+		}
 	}
 	f.tenth = max(f.tenth, tenth)
 	f.counts[tenth%10]++
