@@ -106,7 +106,8 @@ func assertEveryRowIsProved(t testing.TB, path string, rows []provedRow, tests m
 	for _, row := range rows {
 		assert.NotEmpty(t, row.tests, "%s:%d names no test: %s", path, row.line, row.cells[0])
 		for _, name := range row.tests {
-			assert.Contains(t, tests, name, "%s:%d names a test that does not exist", path, row.line)
+			_, exists := tests[name]
+			assert.True(t, exists, "%s:%d names %s, which does not exist", path, row.line, name)
 		}
 	}
 }
