@@ -61,31 +61,28 @@ type conduct struct {
 	reopened time.Time // when a wait, a reset or an outage was last over
 	after    flow      // since reopened
 
-	counters atomic.Pointer[[]counter] // of some policies; for the row of others, of none
+	counters atomic.Pointer[counter] // of some policies; for the row of others, of none
 }
 
-// counter is the key of one policy's counter for one client.
+// counter is the key of one policy's counter for one client, in a list of them.
 type counter struct {
 	policy *Policy
 	key    string
+	next   *counter
 }
 
-// counterOf is the key of the policy's counter. A client's keys are written once, and again only if two
-// requests of that client do so at the same time.
+// counterOf is the key of the policy's counter for the client. It is written once, and again only for a request
+// that loses a race with another one of the same client.
 func (c *conduct) counterOf(p *Policy, client string) string {
-	var known []counter
-	if all := c.counters.Load(); all != nil {
-		known = *all
-	}
-	for i := range known {
-		if known[i].policy == p {
-			return known[i].key
+	first := c.counters.Load()
+	for known := first; known != nil; known = known.next {
+		if known.policy == p {
+			return known.key
 		}
 	}
 	key := p.Name + "|" + client
 	if c.Client != others {
-		all := append(slices.Clip(known), counter{p, key})
-		c.counters.Store(&all)
+		c.counters.CompareAndSwap(first, &counter{p, key, first})
 	}
 	return key
 }

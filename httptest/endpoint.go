@@ -30,40 +30,46 @@ const (
 
 // ClassOf says which endpoint a request is for.
 func ClassOf(r *http.Request) Class {
+	class, _ := classify(r)
+	return class
+}
+
+// classify also finds the id of the coffee or the order that the path names, if any.
+func classify(r *http.Request) (class Class, id string) {
 	path := r.URL.Path
 	if path == "/salut" {
-		return ClassHealth
+		return ClassHealth, ""
 	}
 	rest, ok := strings.CutPrefix(path, "/v1/")
 	if !ok {
-		return ClassOther
+		return ClassOther, ""
 	}
 	collection, rest, deeper := strings.Cut(rest, "/")
 	id, action, acts := strings.Cut(rest, "/")
 	write := !isRead(r)
 	switch {
 	case deeper && id == "":
-		return ClassOther
+		return ClassOther, id
 	case collection == "cafes" && !deeper && strings.Contains(r.URL.RawQuery, "q=") && r.URL.Query().Get("q") != "":
-		return ClassSearch
+		return ClassSearch, id
 	case collection == "cafes" && !deeper:
-		return ClassCatalog
+		return ClassCatalog, id
 	case collection == "cafes" && !acts:
-		return ClassItem
+		return ClassItem, id
 	case collection == "cafes" && action == "imatge":
-		return ClassUpload
+		return ClassUpload, id
 	case collection == "comandes" && !deeper && write:
-		return ClassOrder
+		return ClassOrder, id
 	case collection == "comandes" && !deeper:
-		return ClassOwnOrders
+		return ClassOwnOrders, id
 	case collection == "comandes" && action == "pagament":
-		return ClassPayment
+		return ClassPayment, id
 	case collection == "sessions" && !deeper:
-		return ClassLogin
+		return ClassLogin, id
 	case collection == "clients" && !deeper:
-		return ClassSignUp
+		return ClassSignUp, id
 	}
-	return ClassOther
+	return ClassOther, id
 }
 
 // AromaCost is what Botiga Aroma charges: an item 1, a page of more than 20 items 3, a search 5,
@@ -91,33 +97,25 @@ func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Metho
 // route carries out a request that the limits have admitted.
 func (s *Server) route(x *exchange) *answer {
 	r := x.request
-	id := itemOf(r.URL.Path)
 	switch x.class {
 	case ClassCatalog, ClassSearch:
 		return only(r, http.MethodGet, func() *answer { return s.shop.list(r) })
 	case ClassItem:
-		return only(r, http.MethodGet, func() *answer { return s.shop.item(id) })
+		return only(r, http.MethodGet, func() *answer { return s.shop.item(x.id) })
 	case ClassUpload:
-		return only(r, http.MethodPost, func() *answer { return s.shop.upload(x, id) })
+		return only(r, http.MethodPost, func() *answer { return s.shop.upload(x) })
 	case ClassOwnOrders:
 		return s.shop.listOrders(x)
 	case ClassOrder:
 		return only(r, http.MethodPost, func() *answer { return s.shop.order(x) })
 	case ClassPayment:
-		return only(r, http.MethodPost, func() *answer { return s.shop.pay(x, id) })
+		return only(r, http.MethodPost, func() *answer { return s.shop.pay(x) })
 	case ClassLogin:
 		return only(r, http.MethodPost, func() *answer { return s.shop.login(x) })
 	case ClassSignUp:
 		return only(r, http.MethodPost, func() *answer { return s.shop.signUp(x) })
 	}
 	return errorAnswer(http.StatusNotFound, "no_trobat", "Aquest recurs no existeix.")
-}
-
-// itemOf is the third segment of a path, /v1/cafes/{id}.
-func itemOf(path string) string {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
-	id, _, _ := strings.Cut(rest, "/")
-	return id
 }
 
 // only refuses other methods than the endpoint's. HEAD goes where GET goes.

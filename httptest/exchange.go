@@ -17,6 +17,7 @@ type exchange struct {
 	conduct *conduct // what is known of that client; Server.mu guards it
 	nth     uint64   // how many of its requests came before
 	class   Class
+	id      string // of the coffee or the order that the path names
 	plan    *Reply // what a script, a chance or an outage has in store for it; nil = nothing
 	down    bool   // the plan is an outage
 	body    []byte

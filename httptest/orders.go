@@ -141,11 +141,11 @@ func (s *shop) listOrders(x *exchange) *answer {
 }
 
 // pay answers POST /v1/comandes/{id}/pagament. Paying twice is refused, so that a repeat does no harm.
-func (s *shop) pay(x *exchange, id string) *answer {
+func (s *shop) pay(x *exchange) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.orders {
-		if o.id != id || o.owner != x.caller.key() {
+		if o.id != x.id || o.owner != x.caller.key() {
 			continue
 		}
 		if o.paid {

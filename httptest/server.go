@@ -99,7 +99,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // arrive looks at the request's head and at what is planned for it: script, chance or outage.
 func (s *Server) arrive(x *exchange) {
-	x.now, x.class = time.Now(), ClassOf(x.request)
+	x.now = time.Now()
+	x.class, x.id = classify(x.request)
 	x.caller = identify(x.request, x.peer, s.config.TrustedProxies)
 	queue := s.look(x)
 	x.plan = s.nextReply(x.request, queue)

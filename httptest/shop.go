@@ -74,14 +74,14 @@ func (s *shop) item(id string) *answer {
 	return jsonAnswer(http.StatusOK, s.catalog.json(i))
 }
 
-func (s *shop) upload(x *exchange, id string) *answer {
+func (s *shop) upload(x *exchange) *answer {
 	if x.caller.tier&(TierPartner|TierInternal) == 0 {
 		return forbidden(x.caller)
 	}
-	if _, ok := s.catalog.index(id); !ok {
+	if _, ok := s.catalog.index(x.id); !ok {
 		return errorAnswer(http.StatusNotFound, "no_trobat", "Aquest cafè no existeix.")
 	}
-	return jsonAnswer(http.StatusCreated, []byte(`{"imatge":"/imatges/`+id+`"}`))
+	return jsonAnswer(http.StatusCreated, []byte(`{"imatge":"/imatges/`+x.id+`"}`))
 }
 
 // Password is the one that every account of the simulated shop has.
