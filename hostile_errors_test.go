@@ -113,3 +113,19 @@ func TestZeroClientFailsClearly(t *testing.T) {
 	_, err = polite.New(nil).Fetch(nil, nil)
 	require.ErrorContains(t, err, "no request")
 }
+
+// The zero Transport is one with the defaults.
+func TestZeroTransportHasTheDefaults(t *testing.T) {
+	url := rawServer(t, "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+	tr := new(polite.Transport)
+	defer tr.CloseIdleConnections()
+	for range tr.Hosts() {
+		t.Fatal("no host is known yet")
+	}
+	resp, err := tr.RoundTrip(request(t, http.MethodGet, url, ""))
+	require.NoError(t, err)
+	assert.Equal(t, "no", readBody(t, resp))
+	for name := range tr.Hosts() {
+		assert.Equal(t, url, name)
+	}
+}

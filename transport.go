@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"sync"
 	"time"
 )
 
 // Transport is an http.RoundTripper with all of polite's stages; it drops into
 // any http.Client. Make one with NewTransport and share it: it is safe for
 // concurrent use, and what it learned about a host serves everybody. It starts
-// no goroutine and needs no closing.
+// no goroutine and needs no closing. The zero Transport has the defaults.
 type Transport struct {
+	made     sync.Once // the rest; see make
 	opts     Options
 	base     http.RoundTripper
 	hosts    *hostTable
@@ -29,6 +31,12 @@ func NewTransport(opts *Options) *Transport {
 	if opts != nil {
 		t.opts = *opts
 	}
+	t.made.Do(t.make)
+	return t
+}
+
+// make completes the options and makes what they need.
+func (t *Transport) make() {
 	o := &t.opts
 	o.Retry.withDefaults()
 	o.Limit.withDefaults()
@@ -40,7 +48,6 @@ func NewTransport(opts *Options) *Transport {
 	}
 	t.dialects = newDialects(o.Dialects)
 	t.hosts = newHostTable(o, t.dialects)
-	return t
 }
 
 // newBase is http.DefaultTransport with idle connections for many goroutines
@@ -58,6 +65,7 @@ func newBase() http.RoundTripper {
 
 // CloseIdleConnections closes the idle connections of the base, if it can.
 func (t *Transport) CloseIdleConnections() {
+	t.made.Do(t.make)
 	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
@@ -65,7 +73,10 @@ func (t *Transport) CloseIdleConnections() {
 
 // Hosts iterates over the hosts remembered, by scheme://host:port, the most
 // recently used first.
-func (t *Transport) Hosts() iter.Seq2[string, HostStats] { return t.hosts.hosts() }
+func (t *Transport) Hosts() iter.Seq2[string, HostStats] {
+	t.made.Do(t.make)
+	return t.hosts.hosts()
+}
 
 // RoundTrip sends the request as often as it takes and the options allow; see
 // the package documentation for what happens on the way. It keeps the contract
@@ -74,6 +85,7 @@ func (t *Transport) Hosts() iter.Seq2[string, HostStats] { return t.hosts.hosts(
 // status. Without a response the error is a *RetryError, *WaitError or
 // *CircuitOpenError, or the context's error when that ended the call.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.made.Do(t.make)
 	c := &call{t: t, req: req, ctx: req.Context(), now: time.Now()}
 	defer c.end()
 	if err := c.begin(); err != nil {
