@@ -72,7 +72,7 @@ func (s *shaky) below(transport *http.Transport) {
 // A keyed order is carried out once, whatever is lost on the way, and with a
 // generated key too.
 func TestKeyedOrdersAreCarriedOutOnce(t *testing.T) {
-	orders := atScale(600, 100_000)
+	orders := atScale(1_500, 100_000)
 	for _, generated := range []bool{false, true} {
 		inMemoryAndOverAWire(t, func(t *testing.T, s *politetest.Server, base http.RoundTripper, dials *shaky) {
 			o := insistent(base)
@@ -102,7 +102,7 @@ func TestKeyedOrdersAreCarriedOutOnce(t *testing.T) {
 
 // An unkeyed POST is repeated only if it cannot have arrived, and then always.
 func TestUnkeyedPostsAreNeverDoubled(t *testing.T) {
-	posts := atScale(600, 100_000)
+	posts := atScale(1_500, 100_000)
 	inMemoryAndOverAWire(t, func(t *testing.T, s *politetest.Server, base http.RoundTripper, dials *shaky) {
 		o := insistent(base)
 		var unsent, lost, repeated atomic.Int64
