@@ -50,10 +50,13 @@ func (c *callers) of(name []byte) *conduct {
 	return fresh
 }
 
-// conduct is what the server has seen of one client.
+// conduct is what the server has seen of one client. The server's mutex guards it, except for what is atomic.
 type conduct struct {
+	arrivals atomic.Uint64
+	open     atomic.Int64 // response bodies that were handed over in memory, and are not closed
+	unread   atomic.Int64 // those that were closed before their end
+
 	Manners
-	arrivals uint64
 	tells    []tell // each one later than the one before it
 	deeds    []deed
 	flow     flow
@@ -261,24 +264,6 @@ func (c *conduct) tell(t tell) {
 		return
 	}
 	c.tells = append(c.tells, t)
-}
-
-// bodyOpened counts a response body that was handed over in memory.
-func (s *Server) bodyOpened(owner *conduct) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	owner.Unclosed++
-	s.callers.all.Unclosed++
-}
-
-// bodyClosed counts it off again, and notes when its end was not read.
-func (s *Server) bodyClosed(owner *conduct, read bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range [...]*conduct{owner, &s.callers.all} {
-		c.Unclosed--
-		c.Unread += count(!read)
-	}
 }
 
 // connKey marks a connection's context.

@@ -87,7 +87,6 @@ func bodyAllowed(status int) bool {
 // Read and Close may be called from different goroutines.
 type memoryBody struct {
 	ctx    context.Context
-	server *Server
 	owner  *conduct      // the client whose body it is
 	end    error         // after rest: io.EOF, or what the fault says
 	stalls chan struct{} // if not nil: after rest nothing comes until it is closed
@@ -99,9 +98,10 @@ type memoryBody struct {
 
 var errBodyClosed = errors.New("httptest: read on a closed response body")
 
-func (s *Server) newBody(ctx context.Context, owner *conduct, a *answer) *memoryBody {
+// openBody is the answer's body on its way to owner.
+func (a *answer) openBody(ctx context.Context, owner *conduct) *memoryBody {
 	b := &a.memory
-	b.ctx, b.server, b.owner, b.rest, b.end = ctx, s, owner, a.body, io.EOF
+	b.ctx, b.owner, b.rest, b.end = ctx, owner, a.body, io.EOF
 	if a.fault.breaksBody() {
 		b.rest = a.body[:len(a.body)/2]
 	}
@@ -113,7 +113,7 @@ func (s *Server) newBody(ctx context.Context, owner *conduct, a *answer) *memory
 	case ResetBody:
 		b.end = a.fault.err()
 	}
-	s.bodyOpened(owner)
+	owner.open.Add(1)
 	return b
 }
 
@@ -160,6 +160,9 @@ func (b *memoryBody) Close() error {
 	if b.stalls != nil {
 		close(b.stalls)
 	}
-	b.server.bodyClosed(b.owner, read)
+	b.owner.open.Add(-1)
+	if !read {
+		b.owner.unread.Add(1)
+	}
 	return nil
 }

@@ -3,6 +3,7 @@ package httptest
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,9 +14,10 @@ type exchange struct {
 	sent    uint64    // when the client sent it, on Server.clock
 	now     time.Time // when it had arrived
 	caller  caller
-	client  string   // caller.key()
-	conduct *conduct // what is known of that client; Server.mu guards it
-	nth     uint64   // how many of its requests came before
+	client  string                        // caller.key()
+	conduct *conduct                      // what is known of that client
+	last    *atomic.Pointer[acquaintance] // of the transport; nil over a real connection
+	nth     uint64                        // how many of its requests came before
 	class   Class
 	id      string // of the coffee or the order that the path names
 	plan    *Reply // what a script, a chance or an outage has in store for it; nil = nothing
@@ -29,7 +31,6 @@ type exchange struct {
 
 // room is what the limits need for one request, kept for the next one.
 type room struct {
-	key      []byte    // the client's name
 	policies []*Policy // those that are for the request
 	charges  []Charge  // what each of them charges
 	rulings  []Ruling  // what each of them says
@@ -40,17 +41,24 @@ type room struct {
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 // newExchange begins an exchange, which its caller must release.
-func newExchange(r *http.Request, peer string, sent uint64) *exchange {
+func newExchange(r *http.Request, peer string, sent uint64, last *atomic.Pointer[acquaintance]) *exchange {
 	x := exchanges.Get().(*exchange)
-	x.request, x.peer, x.sent = r, peer, sent
+	x.request, x.peer, x.sent, x.last = r, peer, sent, last
 	return x
 }
 
 func (x *exchange) release() {
 	r := x.room
 	*x = exchange{}
-	x.room = room{r.key[:0], r.policies[:0], r.charges[:0], r.rulings[:0], r.quotas[:0]}
+	x.room = room{r.policies[:0], r.charges[:0], r.rulings[:0], r.quotas[:0]}
 	exchanges.Put(x)
+}
+
+// acquaintance is the client that a transport spoke for last, and most likely speaks for again.
+type acquaintance struct {
+	caller  caller
+	client  string
+	conduct *conduct
 }
 
 func (x *exchange) hasBody() bool { return x.request.Body != nil && x.request.Body != http.NoBody }

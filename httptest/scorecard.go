@@ -49,8 +49,12 @@ func (s *Server) Scorecard() Scorecard {
 	card := Scorecard{All: s.callers.all.Manners}
 	card.All.Client = "all"
 	for _, client := range slices.Sorted(maps.Keys(s.callers.byKey)) {
-		m := s.callers.byKey[client].Manners
+		c := s.callers.byKey[client]
+		m := c.Manners
+		m.Unclosed, m.Unread = int(c.open.Load()), int(c.unread.Load())
 		card.Clients = append(card.Clients, m)
+		card.All.Unclosed += m.Unclosed
+		card.All.Unread += m.Unread
 		card.All.Early += m.Early
 		card.All.UnsafeRepeats += m.UnsafeRepeats
 		card.All.Duplicates += m.Duplicates

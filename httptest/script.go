@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -87,14 +89,30 @@ func (r Reply) On(method, pattern string) Reply {
 // Script queues replies. Each request takes the first reply of the queue that matches it, before any limiter is asked.
 // A reply leaves the queue when its Count is used up; a request that nothing matches is served as usual.
 func (s *Server) Script(replies ...Reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.script.mu.Lock()
+	defer s.script.mu.Unlock()
+	all := slices.Clone(s.script.replies())
 	for _, r := range replies {
 		if r.Count == 0 {
 			r.Count = 1
 		}
-		s.script = append(s.script, &scripted{reply: r, left: r.Count})
+		all = append(all, &scripted{reply: r, left: r.Count})
 	}
+	s.script.queue.Store(&all)
+}
+
+// script is the queue of replies. It is replaced and never changed, so that requests walk it without a lock.
+type script struct {
+	queue atomic.Pointer[[]*scripted]
+
+	mu sync.Mutex // for replacing the queue, and for what is left of each reply
+}
+
+func (q *script) replies() []*scripted {
+	if all := q.queue.Load(); all != nil {
+		return *all
+	}
+	return nil
 }
 
 // scripted is a reply in the queue.
@@ -105,20 +123,19 @@ type scripted struct {
 
 // Pending is how many scripted replies were not asked for yet; replies without end count as none.
 func (s *Server) Pending() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.script.mu.Lock()
+	defer s.script.mu.Unlock()
 	n := 0
-	for _, p := range s.script {
+	for _, p := range s.script.replies() {
 		n += max(0, p.left)
 	}
 	return n
 }
 
-// nextReply takes the first matching reply from a copy of the queue, or nil. Match is foreign code, so it runs
-// without the lock.
-func (s *Server) nextReply(r *http.Request, queue []*scripted) *Reply {
-	for _, p := range queue {
-		if (p.reply.Match == nil || p.reply.Match(r)) && s.use(p) {
+// next takes the first reply that matches, or nil. Match is foreign code, so it runs without the lock.
+func (q *script) next(r *http.Request) *Reply {
+	for _, p := range q.replies() {
+		if (p.reply.Match == nil || p.reply.Match(r)) && q.use(p) {
 			return &p.reply
 		}
 	}
@@ -126,9 +143,9 @@ func (s *Server) nextReply(r *http.Request, queue []*scripted) *Reply {
 }
 
 // use takes one of a reply's uses; false if another request has taken the last one.
-func (s *Server) use(p *scripted) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (q *script) use(p *scripted) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if p.left == 0 {
 		return false
 	}
@@ -136,7 +153,8 @@ func (s *Server) use(p *scripted) bool {
 		return true
 	}
 	if p.left--; p.left == 0 {
-		s.script = slices.DeleteFunc(s.script, func(other *scripted) bool { return other == p })
+		rest := slices.DeleteFunc(slices.Clone(q.replies()), func(other *scripted) bool { return other == p })
+		q.queue.Store(&rest)
 	}
 	return true
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,9 +26,9 @@ type Server struct {
 	clock  atomic.Uint64 // numbers what happens on the clients' side: requests sent, refusals delivered
 	traces atomic.Uint64
 	dated  atomic.Pointer[dated]
+	script script
 
 	mu       sync.Mutex
-	script   []*scripted
 	log      journal
 	callers  callers
 	timeline timeline
@@ -84,7 +83,7 @@ func (s *Server) Restart() {
 
 // ServeHTTP answers over a real connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := newExchange(r, peerOf(r), s.clock.Add(1))
+	x := newExchange(r, peerOf(r), s.clock.Add(1), nil)
 	defer x.release()
 	s.arrive(x)
 	if x.refused() {
@@ -102,8 +101,9 @@ func (s *Server) arrive(x *exchange) {
 	x.now = time.Now()
 	x.class, x.id = classify(x.request)
 	x.caller = identify(x.request, x.peer, s.config.TrustedProxies)
-	queue := s.look(x)
-	x.plan = s.nextReply(x.request, queue)
+	s.recognize(x)
+	x.nth = x.conduct.arrivals.Add(1) - 1
+	x.plan = s.script.next(x.request)
 	x.seen.Scripted = x.plan != nil
 	if x.plan == nil {
 		x.plan = s.draw(x)
@@ -114,19 +114,26 @@ func (s *Server) arrive(x *exchange) {
 	}
 }
 
-// look finds the client's record, which also knows its name, and copies the script's queue.
-func (s *Server) look(x *exchange) []*scripted {
+// recognize finds the client's name and record. A transport mostly speaks for one client, and remembers it.
+func (s *Server) recognize(x *exchange) {
+	if x.last != nil {
+		if a := x.last.Load(); a != nil && a.caller == x.caller {
+			x.client, x.conduct = a.client, a.conduct
+			return
+		}
+	}
+	var room [64]byte
+	name := x.caller.appendKey(room[:0])
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	x.room.key = x.caller.appendKey(x.room.key)
-	x.conduct = s.callers.of(x.room.key)
+	x.conduct = s.callers.of(name)
+	s.mu.Unlock()
 	x.client = x.conduct.Client
 	if x.client == others {
-		x.client = string(x.room.key)
+		x.client = string(name)
 	}
-	x.nth = x.conduct.arrivals
-	x.conduct.arrivals++
-	return slices.Clone(s.script)
+	if x.last != nil {
+		x.last.Store(&acquaintance{x.caller, x.client, x.conduct})
+	}
 }
 
 // refused reports that the connection is refused: nothing is read, and nothing recorded.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,12 +25,13 @@ func (s *Server) Transport() http.RoundTripper { return s.TransportFrom("192.0.2
 
 // TransportFrom is Transport for a client at another IP address.
 func (s *Server) TransportFrom(address string) http.RoundTripper {
-	return &memoryTransport{s, groupIP(address)}
+	return &memoryTransport{server: s, peer: groupIP(address)}
 }
 
 type memoryTransport struct {
 	server *Server
 	peer   string // the client's address
+	last   atomic.Pointer[acquaintance]
 }
 
 func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -53,7 +55,7 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := travel(ctx, half); err != nil {
 		return nil, err
 	}
-	x := newExchange(req, t.peer, sent)
+	x := newExchange(req, t.peer, sent, &t.last)
 	defer x.release()
 	s.arrive(x)
 	if x.refused() {
@@ -74,7 +76,7 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, a.fault.err()
 	}
 	s.delivered(x, 0)
-	return s.response(x, a, req), nil
+	return x.response(a), nil
 }
 
 // travel is pause with the context's cause, which is what a client is told.
@@ -100,7 +102,8 @@ func (x *exchange) receive() error {
 }
 
 // response turns the answer into what a client receives.
-func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Response {
+func (x *exchange) response(a *answer) *http.Response {
+	req := x.request
 	body := a.body
 	if req.Method == http.MethodHead || !bodyAllowed(a.status) {
 		body = nil
@@ -117,7 +120,7 @@ func (s *Server) response(x *exchange, a *answer, req *http.Request) *http.Respo
 	if len(body) == 0 {
 		return resp
 	}
-	resp.Body = s.newBody(req.Context(), x.conduct, a)
+	resp.Body = a.openBody(req.Context(), x.conduct)
 	// Like net/http, undo a compression that the caller has not asked for.
 	if first(a.header, "Content-Encoding") == "gzip" && first(req.Header, "Accept-Encoding") == "" {
 		a.header.Del("Content-Encoding")
