@@ -22,9 +22,7 @@ func (s *slidingLog) expire(now time.Time) {
 		s.used -= s.entries[gone].cost
 		gone++
 	}
-	if gone > 0 {
-		s.entries = s.entries[:copy(s.entries, s.entries[gone:])]
-	}
+	s.entries = s.entries[gone:] // append moves them to other memory once in a while, so that what is gone is freed
 }
 
 func (s *slidingLog) wait(now time.Time, cost int) time.Duration {
