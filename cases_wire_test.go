@@ -2,10 +2,8 @@ package polite_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -27,9 +25,12 @@ import (
 	"botigaaroma.example/polite"
 )
 
+// idleTime is how long the servers of overEveryWire keep an idle connection.
+const idleTime = time.Minute
+
 // overEveryWire runs a test in a bubble for each way in which HTTP travels: a
 // handler behind net/http's own client and server, on in-memory connections.
-func overEveryWire(t *testing.T, h http.HandlerFunc, test func(t *testing.T, base *http.Transport, l *pipes)) {
+func overEveryWire(t *testing.T, h http.HandlerFunc, test func(t *testing.T, base *http.Transport)) {
 	for _, w := range []struct {
 		name      string
 		keepAlive bool
@@ -41,7 +42,7 @@ func overEveryWire(t *testing.T, h http.HandlerFunc, test func(t *testing.T, bas
 				protocols := new(http.Protocols)
 				protocols.SetHTTP1(!w.http2)
 				protocols.SetUnencryptedHTTP2(w.http2)
-				s := &http.Server{Handler: h, Protocols: protocols, ErrorLog: log.New(io.Discard, "", 0)}
+				s := &http.Server{Handler: h, Protocols: protocols, IdleTimeout: idleTime, ErrorLog: log.New(io.Discard, "", 0)}
 				base := &http.Transport{Protocols: protocols, DisableKeepAlives: !w.keepAlive,
 					DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) }}
 				var serving sync.WaitGroup
@@ -51,7 +52,7 @@ func overEveryWire(t *testing.T, h http.HandlerFunc, test func(t *testing.T, bas
 					s.Close()
 					serving.Wait()
 				}()
-				test(t, base, l)
+				test(t, base)
 			})
 		})
 	}
@@ -115,7 +116,7 @@ func TestRepeatedMessageIsTheSameOnEveryWire(t *testing.T) {
 				"lost": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
 			} {
 				t.Run(reason, func(t *testing.T) {
-					overEveryWire(t, func(w http.ResponseWriter, req *http.Request) { h(w, req) }, func(t *testing.T, base *http.Transport, _ *pipes) {
+					overEveryWire(t, func(w http.ResponseWriter, req *http.Request) { h(w, req) }, func(t *testing.T, base *http.Transport) {
 						seen, reply = nil, r
 						req, err := http.NewRequest(http.MethodPost, aCoffee, tc.body())
 						require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestErrorOfTheCallersReaderCostsTheHostNothing(t *testing.T) {
 			w.WriteHeader(503)
 		}
 	}
-	overEveryWire(t, h, func(t *testing.T, base *http.Transport, _ *pipes) {
+	overEveryWire(t, h, func(t *testing.T, base *http.Transport) {
 		o := steadily(base)
 		o.Breaker.Failures = 2
 		c := polite.New(o)
@@ -184,7 +185,7 @@ func TestConnectionsCutOnReuseCostNoCall(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	overEveryWire(t, h, func(t *testing.T, base *http.Transport, _ *pipes) {
+	overEveryWire(t, h, func(t *testing.T, base *http.Transport) {
 		served.Store(0)
 		base.MaxIdleConnsPerHost = warm
 		c := polite.New(steadily(base))
@@ -194,145 +195,6 @@ func TestConnectionsCutOnReuseCostNoCall(t *testing.T) {
 		assert.Equal(t, 200, resp.StatusCode)
 		assert.Equal(t, cut+1, polite.Attempts(resp))
 		assert.EqualValues(t, warm+cut+1, served.Load())
-	})
-}
-
-// A refusal whose body announces 64 KiB, sends one byte and stalls does not
-// delay the retry.
-//
-// Case C045.
-func TestDribblingRefusalDelaysNothingOnAnyWire(t *testing.T) {
-	var served atomic.Int64
-	h := func(w http.ResponseWriter, req *http.Request) {
-		if served.Add(1) > 1 {
-			return
-		}
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Content-Length", "65536")
-		w.WriteHeader(429)
-		io.WriteString(w, ".")
-		w.(http.Flusher).Flush()
-		<-req.Context().Done()
-	}
-	overEveryWire(t, h, func(t *testing.T, base *http.Transport, _ *pipes) {
-		served.Store(0)
-		bodies := &counting{base: base}
-		start := time.Now()
-		resp, _ := do(t, polite.New(steadily(bodies)), request(t, http.MethodGet, aCoffee, ""))
-		assert.Equal(t, 200, resp.StatusCode)
-		assert.Equal(t, 2, polite.Attempts(resp))
-		assert.GreaterOrEqual(t, time.Since(start), time.Second)
-		assert.LessOrEqual(t, time.Since(start), 1200*time.Millisecond)
-		assert.Zero(t, bodies.open())
-	})
-}
-
-// A download that is cut is fetched again, and is an error to whoever streams
-// it; sixty bytes of a hundred never pass as the whole.
-//
-// Case C191.
-func TestCutDownloadNeverPassesAsWholeOnAnyWire(t *testing.T) {
-	var served atomic.Int64
-	h := func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Length", "100")
-		if served.Add(1)%2 == 0 {
-			io.WriteString(w, strings.Repeat("x", 100))
-			return
-		}
-		io.WriteString(w, strings.Repeat("x", 60))
-		w.(http.Flusher).Flush()
-		time.Sleep(time.Millisecond) // the bytes arrive first
-		panic(http.ErrAbortHandler)
-	}
-	overEveryWire(t, h, func(t *testing.T, base *http.Transport, _ *pipes) {
-		served.Store(0)
-		c := polite.New(steadily(base))
-		resp, err := c.Fetch(request(t, http.MethodGet, aCoffee, ""), nil)
-		require.NoError(t, err)
-		assert.Equal(t, 2, polite.Attempts(resp))
-		assert.Len(t, readBody(t, resp), 100)
-
-		resp, err = c.Get(t.Context(), aCoffee)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.Error(t, err)
-		assert.Len(t, body, 60)
-		if resp.ProtoMajor == 1 {
-			assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		}
-		resp.Body.Close()
-	})
-}
-
-// A gzip stream without its trailer, in a body that is framed properly, is an
-// error to its reader, and Fetch repeats it; so it does where the length is not
-// announced.
-//
-// Case C187.
-func TestGzipWithoutItsTrailerIsCutOnEveryWire(t *testing.T) {
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	io.WriteString(z, strings.Repeat("coffee ", 1000))
-	require.NoError(t, z.Close())
-	var served atomic.Int64
-	h := func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
-		b := packed.Bytes()
-		if served.Add(1)%2 == 1 {
-			b = b[:len(b)-6]
-		}
-		if req.URL.Path == "/announced" {
-			w.Header().Set("Content-Length", fmt.Sprint(len(b)))
-		} else {
-			w.(http.Flusher).Flush()
-		}
-		w.Write(b)
-	}
-	overEveryWire(t, h, func(t *testing.T, base *http.Transport, _ *pipes) {
-		served.Store(0)
-		c := polite.New(steadily(base))
-		for _, path := range []string{"/announced", "/chunked"} {
-			resp, err := c.Fetch(request(t, http.MethodGet, "http://api.test"+path, ""), nil)
-			require.NoError(t, err, path)
-			assert.Equal(t, 2, polite.Attempts(resp), path)
-			assert.Len(t, readBody(t, resp), 7000, path)
-
-			resp, err = c.Get(t.Context(), "http://api.test"+path)
-			require.NoError(t, err)
-			_, err = io.ReadAll(resp.Body)
-			assert.ErrorIs(t, err, io.ErrUnexpectedEOF, path)
-			resp.Body.Close()
-			served.Add(1)
-		}
-	})
-}
-
-// An empty body that claims to be compressed hides no refusal, for Do and for
-// Fetch.
-//
-// Case C189.
-func TestEmptyGzipBodyHidesNoRefusalOnAnyWire(t *testing.T) {
-	var served atomic.Int64
-	h := func(w http.ResponseWriter, req *http.Request) {
-		if served.Add(1)%2 == 1 {
-			w.Header().Set("Content-Encoding", "gzip")
-			w.Header().Set("Content-Length", "0")
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(429)
-		}
-	}
-	overEveryWire(t, h, func(t *testing.T, base *http.Transport, _ *pipes) {
-		served.Store(0)
-		for range 2 {
-			start := time.Now()
-			resp, _ := do(t, polite.New(steadily(base)), request(t, http.MethodGet, aCoffee, ""))
-			assert.Equal(t, 2, polite.Attempts(resp))
-			assert.GreaterOrEqual(t, time.Since(start), time.Second)
-			assert.LessOrEqual(t, time.Since(start), 1200*time.Millisecond)
-		}
-		resp, err := polite.New(steadily(base)).Fetch(request(t, http.MethodGet, aCoffee, ""), nil)
-		require.NoError(t, err)
-		assert.Equal(t, 2, polite.Attempts(resp))
 	})
 }
 
@@ -354,7 +216,7 @@ func TestGatewaysFailureRepeatsOnlyKeyedPosts(t *testing.T) {
 		}
 		w.WriteHeader(201)
 	}
-	overEveryWire(t, h, func(t *testing.T, base *http.Transport, _ *pipes) {
+	overEveryWire(t, h, func(t *testing.T, base *http.Transport) {
 		for _, failure := range []int{500, 502, 503, 504} {
 			for _, key := range []string{"", "k"} {
 				keys = nil
@@ -373,5 +235,30 @@ func TestGatewaysFailureRepeatsOnlyKeyedPosts(t *testing.T) {
 				assert.Equal(t, len(want), polite.Attempts(resp))
 			}
 		}
+	})
+}
+
+// A POST after the server has closed the connection that was warm goes out on a
+// fresh one, and is carried out once.
+//
+// Case C059.
+func TestPostAfterTheServerHungUpIsCarriedOutOnce(t *testing.T) {
+	var seen []sentMessage
+	var h http.HandlerFunc
+	overEveryWire(t, func(w http.ResponseWriter, req *http.Request) { h(w, req) }, func(t *testing.T, base *http.Transport) {
+		seen, h = nil, recorded(&seen)
+		dials, dial := 0, base.DialContext
+		base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials++
+			return dial(ctx, network, address)
+		}
+		c := polite.New(steadily(base))
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		time.Sleep(2 * idleTime)
+		resp, _ := do(t, c, request(t, http.MethodPost, aCoffee, "order"))
+		assert.Equal(t, 200, resp.StatusCode)
+		assert.Equal(t, 1, polite.Attempts(resp))
+		assert.Equal(t, []sentMessage{{0, ""}, {5, "order"}}, seen)
+		assert.Equal(t, 2, dials)
 	})
 }
