@@ -43,8 +43,6 @@ func (c *caller) appendKey(to []byte) []byte {
 	return append(append(to, kind...), name...)
 }
 
-func (c *caller) key() string { return string(c.appendKey(nil)) }
-
 var roles = map[string]Tier{"client": TierClient, "soci": TierPartner, "empleat": TierInternal, "administrador": TierInternal}
 
 // identify reads the caller from the request. peer is the address at the other end of the connection, and proxies

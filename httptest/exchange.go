@@ -14,7 +14,7 @@ type exchange struct {
 	sent    uint64    // when the client sent it, on Server.clock
 	now     time.Time // when it had arrived
 	caller  caller
-	client  string                        // caller.key()
+	client  string                        // the caller's key
 	conduct *conduct                      // what is known of that client
 	last    *atomic.Pointer[acquaintance] // of the transport; nil over a real connection
 	nth     uint64                        // how many of its requests came before

@@ -56,17 +56,17 @@ const exposed = "Aroma-RateLimit-Limit, Aroma-RateLimit-Restants, Aroma-RateLimi
 
 // announce writes the quotas in every dialect. Only the newest draft can name several; the others describe `shown`.
 func announce(a *answer, dialects []Dialect, quotas []quota, shown quota, now time.Time, skew time.Duration) {
-	// The numbers are written into one string, and cut out of it.
-	text := make([]byte, 0, 64)
-	text = strconv.AppendInt(text, int64(shown.policy.Limit.N), 10)
-	l := len(text)
+	// One string holds all the numbers, and the headers' values are cut out of it.
+	text := strconv.AppendInt(make([]byte, 0, 64), int64(shown.policy.Limit.N), 10)
+	limitEnd := len(text)
 	text = strconv.AppendInt(text, int64(max(0, shown.remaining)), 10)
-	r := len(text)
+	remainingEnd := len(text)
 	text = strconv.AppendInt(text, unixUp(shown.reset.Add(skew)), 10)
-	e := len(text)
+	epochEnd := len(text)
 	text = strconv.AppendInt(text, secondsUp(shown.reset.Sub(now)), 10)
-	all := string(text)
-	limit, remaining, epoch, left := all[:l], all[l:r], all[r:e], all[e:]
+	numbers := string(text)
+	limit, remaining := numbers[:limitEnd], numbers[limitEnd:remainingEnd]
+	epoch, left := numbers[remainingEnd:epochEnd], numbers[epochEnd:]
 	for _, d := range dialects {
 		switch d {
 		case AromaCatalan:

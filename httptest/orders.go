@@ -53,13 +53,13 @@ func (s *shop) order(x *exchange) *answer {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owned := x.caller.key() + "|" + key
+	owned := x.client + "|" + key
 	if known, ok := s.byKey[owned]; ok {
 		return known.again(x)
 	}
 	s.created++
 	o := &order{
-		id: fmt.Sprintf("com_%06d", s.created), owner: x.caller.key(), key: owned,
+		id: fmt.Sprintf("com_%06d", s.created), owner: x.client, key: owned,
 		sent: x.digest(), ready: x.now.Add(s.work), status: http.StatusCreated,
 	}
 	o.answer = o.render(body.Lines)
@@ -129,7 +129,7 @@ func (s *shop) listOrders(x *exchange) *answer {
 	total := 0
 	var shown [][]byte
 	for _, o := range s.orders {
-		if o.owner != x.caller.key() {
+		if o.owner != x.client {
 			continue
 		}
 		if total >= offset && len(shown) < limit {
@@ -145,7 +145,7 @@ func (s *shop) pay(x *exchange) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.orders {
-		if o.id != x.id || o.owner != x.caller.key() {
+		if o.id != x.id || o.owner != x.client {
 			continue
 		}
 		if o.paid {
