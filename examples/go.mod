@@ -6,6 +6,7 @@ require (
 	botigaaroma.example/polite v0.0.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 	golang.org/x/term v0.44.0
 )
 
