@@ -171,7 +171,7 @@ func TestMemoryOfHostsStaysFlat(t *testing.T) {
 	assert.Less(t, late, early+1<<20)
 }
 
-// The base that signs is asked on every attempt, after the wait and with the
+// The base that signs sees each attempt, once the wait is over and with the
 // attempt's own body: a server that refuses a spent token, an old stamp or a
 // wrong digest is satisfied.
 //
