@@ -217,10 +217,10 @@ func (b responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readTime is how long one read may take. In a Fetch the reading is part of the
-// call, which has an end.
+// readTime is how long one read may take. In a Fetch, and in a Classify that
+// looks at the body, the reading is part of the call, which has an end.
 func (b responseBody) readTime() time.Duration {
-	if c := b.of.call; c.fetches {
+	if c := b.of.call; c.fetches || c.current == b.of {
 		return c.attemptTime(time.Now())
 	}
 	return b.of.call.set.AttemptTimeout
