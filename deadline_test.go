@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,4 +243,40 @@ func TestFailureAtTheContextsEndTellsBoth(t *testing.T) {
 	var failed *polite.RetryError
 	require.ErrorAs(t, err, &failed)
 	require.True(t, failed.Sent)
+}
+
+// A call that is waiting when somebody else is told to wait too long ends when
+// its turn comes, with what it met itself.
+func TestAdmissionThatComesTooLateTellsTheLastResult(t *testing.T) {
+	for name, first := range map[string]politetest.Reply{"answer": politetest.Respond(503), "failure": politetest.Fail(politetest.ResetAfter)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serving(t, first, politetest.Respond(503, "Retry-After", "3600"))
+				c := polite.New(steadily(s.Transport()))
+				start := time.Now()
+				ended := make(chan error)
+				go func() {
+					_, err := c.Get(t.Context(), aCoffee)
+					assert.Equal(t, time.Second, time.Since(start), "at the end of its backoff")
+					ended <- err
+				}()
+				synctest.Wait()
+				fetch(t.Context(), c, aCoffee)
+				err := <-ended
+				var wait *polite.WaitError
+				require.ErrorAs(t, err, &wait)
+				assert.Equal(t, polite.ReasonRetryAfter, wait.Reason)
+				assert.Equal(t, 1, wait.Attempts)
+				assert.False(t, wait.Until.Before(start.Add(time.Hour)))
+				if name == "answer" {
+					var last *polite.ResponseError
+					require.ErrorAs(t, err, &last)
+					assert.Equal(t, 503, last.StatusCode)
+				} else {
+					assert.ErrorIs(t, err, syscall.ECONNRESET)
+				}
+				assert.Equal(t, 2, s.Requests())
+			})
+		})
+	}
 }
