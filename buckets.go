@@ -55,6 +55,7 @@ func (h *hostState) openLocked(key laneKey) *lane {
 		h.lanes = make(map[laneKey]*lane)
 	}
 	l := new(lane)
+	key.bucket = strings.Clone(key.bucket) // or it would keep all of the response's header
 	h.lanes[key] = l
 	return l
 }
@@ -118,7 +119,9 @@ func (h *hostState) assignLocked(e endpoint, l *lane) {
 // another quota than the endpoint's usual one; see larger.
 func (h *hostState) bucketLocked(c *call, r *report, s *signals) *lane {
 	if s.bucket != "" {
-		h.lane.bucket = cmp.Or(h.lane.bucket, s.bucket)
+		if h.lane.bucket == "" {
+			h.lane.bucket = strings.Clone(s.bucket)
+		}
 		if h.lane.bucket == s.bucket {
 			return &h.lane
 		}

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -138,8 +139,11 @@ func (x *examination) mixedQuotaKey() bool {
 		return false
 	}
 	if name := x.s.bucket; name != "" {
-		other := x.bucket != "" && x.bucket != name
-		x.bucket = name
+		if x.bucket == name {
+			return false
+		}
+		other := x.bucket != ""
+		x.bucket = strings.Clone(name) // not all of the response's header
 		return other
 	}
 	if x.s.n == 0 || x.s.quotas[0].Policy != "" || x.s.quotas[0].Limit < 0 || x.r.verdict.Outcome == Throttled {
@@ -214,7 +218,11 @@ func (x *examination) sharedQuota() bool {
 	follows := t.policy == q.Policy && t.limit == q.Limit && ours == int64(x.c.set.Cost)
 	same := q.Reset.Sub(t.reset).Abs() <= settle
 	if !follows || !same {
-		*t = trail{policy: q.Policy, limit: q.Limit, reset: q.Reset, left: q.Remaining, units: x.c.units}
+		policy := t.policy
+		if policy != q.Policy {
+			policy = strings.Clone(q.Policy)
+		}
+		*t = trail{policy: policy, limit: q.Limit, reset: q.Reset, left: q.Remaining, units: x.c.units}
 		return false
 	}
 	t.left, t.units = q.Remaining, x.c.units

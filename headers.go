@@ -16,7 +16,8 @@ import (
 type Quota struct {
 	// Policy is the server's name for the quota: the policy of the IETF
 	// RateLimit fields, the resource or bucket, or the dimension in a header
-	// name ("minute", "input-tokens"). "" is the only quota of the host.
+	// name ("minute", "input-tokens"), cut after 100 bytes. "" is the only quota
+	// of the host.
 	Policy string
 
 	// Unit is what the quota counts: "" is requests; otherwise "tokens",
@@ -139,6 +140,9 @@ const (
 	// maxFields bounds the fields of one response that are looked at, so that a
 	// hostile header costs no more than a long honest one.
 	maxFields = 64
+	// maxName bounds what is read of the name of a quota or bucket, since the
+	// books of a host keep several.
+	maxName = 100
 	// usualFields fit on the stack.
 	usualFields = 16
 )
@@ -260,7 +264,7 @@ func (g fieldGroup) bucket(quotas []Quota) string {
 	for i := range g {
 		if g[i].role == roleBucket {
 			if name := strings.TrimSpace(g[i].values[0]); name != "" {
-				return name
+				return shortName(name)
 			}
 		}
 	}
@@ -276,3 +280,6 @@ func (g fieldGroup) bucket(quotas []Quota) string {
 	}
 	return ""
 }
+
+// shortName is a name that a server uses, as far as it is read.
+func shortName(name string) string { return name[:min(len(name), maxName)] }

@@ -17,6 +17,7 @@ type tally struct {
 // add takes a quota in. A quota about which nothing is known is left out; the
 // same quota announced twice is kept once.
 func (t *tally) add(q Quota, now time.Time) {
+	q.Policy = shortName(q.Policy)
 	if q.Limit <= 0 {
 		q.Limit = -1 // a limit of nothing names no window
 	}
