@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"time"
@@ -29,9 +30,11 @@ type pace struct {
 }
 
 const (
-	cutDeep    = 0.7 // share that is left of the rate after a refusal
-	cutShallow = 0.9 // the same where the refusal only confirms what was known
-	cubicScale = 0.4 // units per second, per second cubed
+	cutDeep    = 0.7  // share that is left of the rate after a refusal
+	cutShallow = 0.95 // the same where the refusal only confirms what was known
+	resumed    = 0.9  // the same after a long row of them
+	near       = 0.1  // share of the plateau within which a refusal confirms it
+	cubicScale = 0.4  // units per second, per second cubed
 
 	// The way back to the plateau takes so many units' time at least, so that a
 	// slow limit is not tried out more often per request than a quick one, but
@@ -41,7 +44,7 @@ const (
 
 	measureTime = time.Second / 2  // one count, at least
 	trusted     = 10               // units that a first estimate has to rest on
-	confirmTime = time.Second      // a refusal sooner after a cut confirms nothing
+	horizon     = time.Second      // how long a server may hold against us what it has admitted
 	catchUp     = time.Second / 20 // lateness of timers that is made good
 	slowest     = 1.0 / 60         // units per second
 	forgetPace  = 10 * time.Minute
@@ -53,7 +56,7 @@ const (
 var closings = [...]struct {
 	units float64
 	least time.Duration
-}{{2, 0}, {8, 0}, {32, time.Second}}
+}{{2, 0}, {12, 0}, {32, time.Second}}
 
 // learnLocked enters the end of an attempt into the lane's pace. After a
 // refusal without a hint it shortens the closing of the gate from the backoff
@@ -143,7 +146,10 @@ func (p *pace) unknown() bool { return math.IsInf(p.top, 1) }
 func (p *pace) succeed(now, sent time.Time, units float64) {
 	p.measure(now, units)
 	switch {
-	case p.row > 0 && sent.Before(p.cut): // it says nothing about the time since
+	case p.row > 0 && !sent.After(p.cut): // it says nothing about the time since
+		if p.measured == 0 {
+			p.begin(now) // but it was admitted with those that the cut rests on
+		}
 	case p.row >= len(closings):
 		p.resume(now)
 		fallthrough
@@ -177,8 +183,11 @@ func (p *pace) idle(now time.Time) time.Duration {
 
 // sum closes a count that stands for the time until then.
 func (p *pace) sum(now, until time.Time) {
-	rate := p.count / max(measureTime, until.Sub(p.since)).Seconds()
-	if p.measured > 0 && !p.unknown() {
+	rate := p.counted(until, measureTime)
+	switch {
+	case p.unknown():
+		rate = max(rate, p.measured)
+	case p.measured > 0:
 		rate = 0.8*rate + 0.2*p.measured
 	}
 	p.measured = rate
@@ -191,7 +200,7 @@ func (p *pace) refuse(total int64, now, sent, latest time.Time) time.Time {
 	switch {
 	case p.top == 0:
 		p.total, p.next, p.row = total, now, 0
-	case sent.Before(p.cut):
+	case !sent.After(p.cut):
 		return later(now, p.next) // it was under way at the cut that answers for it
 	}
 	p.row++
@@ -218,23 +227,27 @@ func (p *pace) refuse(total int64, now, sent, latest time.Time) time.Time {
 func (p *pace) lower(now time.Time) {
 	admitted := p.measured
 	if admitted == 0 {
-		admitted = p.count / max(1, now.Sub(p.since).Seconds())
+		admitted = p.counted(now, horizon)
 	}
+	rate, soon := p.rate(now), now.Sub(p.cut) <= horizon
 	share := cutDeep
 	switch {
-	case p.top == 0 && p.measured == 0 && p.count < trusted:
-		p.top, p.from = math.Inf(1), max(admitted, 1)
-		return
-	case p.unknown() && p.measured == 0:
-		p.from = max(cutDeep*p.from, slowest)
+	case p.top == 0 && p.measured == 0:
+		p.begin(now)
 		return
 	case p.top == 0:
 		p.top = admitted
-	case p.unknown(): // it lies between the rate and its half
-		p.top = (p.rate(now) + p.measured) / 2
+	case p.unknown() && p.measured == 0:
+		p.from = max(cutDeep*p.from, slowest)
+		return
+	case p.unknown(): // it lies between the rate and what was admitted
+		p.top = (rate + max(admitted, p.counted(now, measureTime))) / 2
+	case soon && rate <= (1-near)*p.top: // too much was sent before the cut, not since
+		p.top = min(p.top, max(rate, admitted))
+		p.from = max(cutDeep*rate, slowest)
+		return
 	default:
-		rate := p.rate(now)
-		if now.Sub(p.cut) > confirmTime && rate > 0.9*p.top && rate < 1.2*p.top {
+		if !soon && rate > (1-near)*p.top && rate < (1+2*near)*p.top {
 			share = cutShallow
 		}
 		p.top = min(rate, admitted)
@@ -243,14 +256,38 @@ func (p *pace) lower(now time.Time) {
 	p.from = share * p.top
 }
 
+// begin cuts the rate for the first time, before it was measured: to what was
+// admitted of the first volley, as if that were a second's share, or, if that
+// is next to nothing, to where a search begins.
+func (p *pace) begin(now time.Time) {
+	admitted := p.counted(now, horizon)
+	if p.count < trusted {
+		p.top, p.from = math.Inf(1), max(admitted, 1)
+		return
+	}
+	p.top = max(admitted, slowest)
+	p.from = cutDeep * p.top
+}
+
+// counted is the rate of the present count, as if it had lasted least.
+func (p *pace) counted(now time.Time, least time.Duration) float64 {
+	return p.count / max(least, now.Sub(p.since)).Seconds()
+}
+
 // resume begins anew when a long row of refusals has ended: with the rate that
-// the server admitted, the time in which it admitted nothing included. That
-// ended at some time since the last refusal.
+// the server admitted in a second before them and in the present count, the
+// time in which it admitted nothing included. That ended at some time since the
+// last refusal.
 func (p *pace) resume(now time.Time) {
+	if !p.unknown() {
+		p.count += cmp.Or(p.measured, p.top) * horizon.Seconds()
+		p.since = p.since.Add(-horizon)
+		p.measured = 0
+	}
 	p.sum(now, p.cut.Add(now.Sub(p.cut)/2))
 	if !p.unknown() {
 		p.top = max(min(p.top, p.measured), slowest)
-		p.from = cutShallow * p.top
+		p.from = resumed * p.top
 		p.cut = now
 	}
 }

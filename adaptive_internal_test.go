@@ -69,8 +69,10 @@ func TestPaceTakesTwentyFiveRequestsBackToASlowLimit(t *testing.T) {
 func TestPaceIsCutOnceForAllThatWereUnderWay(t *testing.T) {
 	p := refusedAt(50)
 	rate := p.rate(paceStart)
-	for range 20 {
-		p.refuse(0, paceStart, after(-0.1), after(10))
+	for _, sent := range []float64{-0.1, 0} {
+		for range 20 {
+			p.refuse(0, paceStart, after(sent), after(10))
+		}
 	}
 	assert.Equal(t, rate, p.rate(paceStart))
 	assert.Equal(t, 1, p.row)
@@ -81,13 +83,13 @@ func TestPaceIsCutLessByARefusalThatConfirmsIt(t *testing.T) {
 	p.row, p.top, p.from = 0, 50, 35
 	at := after(3.347)
 	p.refuse(0, at, at, after(20))
-	assert.InDelta(t, 45, p.rate(at), 1)
+	assert.InDelta(t, 0.95*50, p.rate(at), 0.1)
 }
 
-func TestPaceClosesForTwoRequestsThenEightThenASecondThenTheBackoff(t *testing.T) {
+func TestPaceClosesForTwoRequestsThenTwelveThenASecondThenTheBackoff(t *testing.T) {
 	p := refusedAt(50)
 	assert.InDelta(t, 2/p.from, p.next.Sub(paceStart).Seconds(), 1e-6)
-	for i, seconds := range []float64{8 / p.from, 1, 10} {
+	for i, seconds := range []float64{12 / p.from, 1, 10} {
 		at := p.next
 		p.refuse(0, at, at, at.Add(10*time.Second))
 		assert.InDelta(t, seconds, p.next.Sub(at).Seconds(), 1e-6, "refusal %d", i+2)
@@ -97,8 +99,9 @@ func TestPaceClosesForTwoRequestsThenEightThenASecondThenTheBackoff(t *testing.T
 func TestPaceClosesASlowLimitForThirtyTwoRequestsAtTheThirdRefusal(t *testing.T) {
 	p := refusedAt(8)
 	p.row = 2
-	p.refuse(0, paceStart, paceStart, after(30))
-	assert.InDelta(t, 32/p.from, p.next.Sub(paceStart).Seconds(), 1e-6)
+	at := p.next
+	p.refuse(0, at, at, after(30))
+	assert.InDelta(t, 32/p.from, p.next.Sub(at).Seconds(), 1e-6)
 }
 
 func TestPaceNeverClosesLongerThanTheBackoff(t *testing.T) {
@@ -124,6 +127,28 @@ func TestPaceSearchesAfterARefusalThatComesTooSoon(t *testing.T) {
 	t.Fatal("never reached 50 per second")
 }
 
+// A refusal soon after the cut, at a rate far below what was admitted before it,
+// slows down further but says nothing against that rate.
+func TestPaceKeepsItsPlateauForEchoesOfWhatWasSentBeforeTheCut(t *testing.T) {
+	p := refusedAt(50)
+	top, rate := p.top, p.rate(after(0.25))
+	p.succeed(after(0.2), after(0.19), 1)
+	p.refuse(0, after(0.25), after(0.24), after(10))
+	assert.Equal(t, top, p.top)
+	assert.Equal(t, cutDeep*rate, p.from)
+}
+
+// The first refusal came before the answers of those that were admitted with it.
+func TestPaceBeginsWithAllThatWasUnderWayAtTheFirstRefusal(t *testing.T) {
+	p := new(pace)
+	p.refuse(0, paceStart, after(-0.1), after(1))
+	for range 40 {
+		p.succeed(after(0.01), after(-0.1), 1)
+	}
+	assert.InDelta(t, 40, p.top, 1e-9)
+	assert.InDelta(t, 28, p.from, 1e-9)
+}
+
 func TestPaceIsNotLoweredByIdleTime(t *testing.T) {
 	p := refusedAt(50)
 	p.row = 0
@@ -141,7 +166,7 @@ func TestPaceKnowsTheTimeInWhichNothingWasAdmitted(t *testing.T) {
 		p.refuse(0, after(s), after(s), after(10))
 	}
 	p.succeed(after(1.5), after(1.5), 1)
-	assert.Less(t, p.top, 25.0)
+	assert.InDelta(t, (50+1)/2.0, p.top, 0.01, "a second at 50, and half of what followed")
 	assert.Zero(t, p.row)
 }
 

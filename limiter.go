@@ -35,14 +35,14 @@ type LimitOptions struct {
 	// announces no quota. Nothing is slowed before the first such refusal: a
 	// Throttled attempt, or a 503. Then all goroutines together keep to the
 	// learned rate, evenly spaced (ReasonRate). A refusal lowers it to 70 % of
-	// what the server has admitted, or to 90 % where it only confirms the
+	// what the server has admitted, or to 95 % where it only confirms the
 	// limit; from there it grows along a cubic, in 2 to 7 s back to the refused
 	// rate and then beyond it, more slowly where the limit is a few requests
 	// per second or less. It is never above twice the measured rate, nor above
 	// Rates. After ten minutes without a refusal it is forgotten.
 	//
 	// A refusal closes the gate for two requests' time at the learned rate
-	// instead of the backoff; the second in a row for 8, the third for 32 but at
+	// instead of the backoff; the second in a row for 12, the third for 32 but at
 	// least a second, and from the fourth on the backoff decides. None closes it
 	// for longer than the backoff. Where a limit counts over minutes rather
 	// than seconds, Rates serve better.
