@@ -113,7 +113,7 @@ func TestNamesOfQuotasAreRememberedInPart(t *testing.T) {
 					tell(h, (fmt.Sprintf("%03d", n) + strings.Repeat("x", 64<<10))[:size])
 					return 200
 				}))
-				o.Trace = &polite.Trace{Diagnosis: func(polite.DiagnosisEvent) {}} // which remembers more
+				o.Trace = &polite.Trace{Diagnosis: func(polite.DiagnosisEvent) {}}                                   // which remembers more
 				o.QuotaKey = func(req *http.Request) string { return strings.Trim(req.URL.Query().Get("key"), "0") } // none for every third
 				c := polite.New(o)
 				before := heapInUse()
