@@ -10,13 +10,19 @@ import (
 	"sync"
 )
 
-// write delivers the answer over a real connection.
-func (a *answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
-	if pause(ctx, a.delay) != nil {
+// writeHead delivers status and headers over a real connection. It does not return if they never come.
+func (a *answer) writeHead(w http.ResponseWriter, r *http.Request) {
+	if (a.fault == StallHeaders || a.fault == StallBody) && r.Body != nil {
+		// net/http notices that the client has gone only when all of the body has been read.
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			abort(w)
+		}
+	}
+	if pause(r.Context(), a.delay) != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	if a.fault == StallHeaders {
-		<-ctx.Done()
+		<-r.Context().Done()
 	}
 	if a.fault.dropsAnswer() || a.fault == StallHeaders {
 		abort(w)
@@ -32,7 +38,11 @@ func (a *answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)
-	if head || !bodyAllowed(a.status) {
+}
+
+// writeBody delivers the body after writeHead, or the part of it that comes.
+func (a *answer) writeBody(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead || !bodyAllowed(a.status) {
 		return
 	}
 	if !a.fault.breaksBody() {
@@ -43,7 +53,7 @@ func (a *answer) write(ctx context.Context, w http.ResponseWriter, head bool) {
 	_, _ = w.Write(a.body[:len(a.body)/2])
 	_ = http.NewResponseController(w).Flush()
 	if a.fault == StallBody {
-		<-ctx.Done()
+		<-r.Context().Done()
 	}
 	if a.fault == TruncateBody {
 		panic(http.ErrAbortHandler) // net/http then ends the connection short of Content-Length

@@ -217,6 +217,32 @@ func TestFaultsOverARealWire(t *testing.T) {
 	}
 }
 
+func TestStallOverAWireEndsWithTheClientEvenIfItsBodyWasNotRead(t *testing.T) {
+	for _, fault := range []Fault{StallHeaders, StallBody} {
+		for _, size := range []int{maxBody + 1, 5 * maxBody} {
+			synctest.Test(t, func(t *testing.T) { // and no goroutine is left in the bubble
+				s := Must(t, Config{})
+				transport, stop := s.Pipe()
+				defer stop()
+				s.Script(Fail(fault))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				body := strings.NewReader(strings.Repeat("x", size))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://api.botigaaroma.example/v1/clients", body)
+				require.NoError(t, err)
+				start := time.Now()
+				resp, err := transport.RoundTrip(req)
+				if err == nil {
+					_, err = io.ReadAll(resp.Body)
+					require.NoError(t, resp.Body.Close())
+				}
+				assert.ErrorIs(t, err, context.DeadlineExceeded, fault.String())
+				assert.Equal(t, time.Second, time.Since(start))
+			})
+		}
+	}
+}
+
 func TestBodyOfAnotherLengthThanAnnouncedBreaksTheConnection(t *testing.T) {
 	for _, sent := range []string{"", "fo", "four and more"} {
 		s := Must(t, Config{})

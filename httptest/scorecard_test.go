@@ -53,6 +53,29 @@ func TestHotLoopWithoutLatencyIsEarlyEachTime(t *testing.T) {
 	})
 }
 
+func TestRefusalThatWasLostOnTheWireTellsNobodyToWait(t *testing.T) {
+	for fault, early := range map[Fault]int{ResetAfter: 0, StallHeaders: 0, TruncateBody: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := Must(t, Config{Limit: Limit{N: 1, Per: time.Hour}})
+			transport, stop := s.Pipe()
+			defer stop()
+			s.Script(Pass(), Fail(fault))
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				req := requestTo(t, "/v1/clients").WithContext(ctx)
+				req.URL.Scheme, req.Method = "http", http.MethodPost
+				if resp, err := transport.RoundTrip(req); err == nil {
+					_ = resp.Body.Close()
+				}
+				cancel()
+				time.Sleep(time.Second)
+			}
+			assert.Equal(t, 2, s.Refusals())
+			assert.Equal(t, early, s.Scorecard().All.Early, fault.String())
+		})
+	}
+}
+
 func TestBurstAfterAWaitIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Must(t, Config{Limit: Limit{N: 2, Per: time.Minute}})

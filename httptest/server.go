@@ -92,8 +92,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.read()
 	a := s.handle(x)
 	s.connected(x)
-	defer s.delivered(x, wireGrace)
-	a.write(r.Context(), w, r.Method == http.MethodHead)
+	a.writeHead(w, r)
+	s.delivered(x, wireGrace)
+	a.writeBody(w, r)
 }
 
 // arrive looks at the request's head and at what is planned for it: script, chance or outage.
