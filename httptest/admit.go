@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -66,7 +65,12 @@ func (s *Server) take(x *exchange, charges []Charge) ([]Ruling, error) {
 		x.room.rulings = s.own.take(x.now, charges, x.room.rulings[:0])
 		return x.room.rulings, nil
 	}
-	rulings, err := s.store.Take(x.request.Context(), x.now, slices.Clone(charges))
+	return s.ask(x, slices.Clone(charges))
+}
+
+// ask asks the store, whosever it is, and makes sure that its answer is one.
+func (s *Server) ask(x *exchange, charges []Charge) ([]Ruling, error) {
+	rulings, err := s.store.Take(x.request.Context(), x.now, charges)
 	if err == nil && len(rulings) != len(charges) {
 		err = fmt.Errorf("httptest: the store gave %d rulings for %d charges", len(rulings), len(charges))
 	}
@@ -113,15 +117,15 @@ func (s *Server) uncounted(x *exchange, policies []*Policy, err error) *answer {
 		if p.FailClosed {
 			a := errorAnswer(http.StatusServiceUnavailable, "", "")
 			a.body = nil
-			a.set("Retry-After", strconv.Itoa(storeDownHint))
+			s.hint(a, s.config.Hint, storeDownHint, x.now)
 			return a
 		}
 	}
 	return s.carryOut(x)
 }
 
-// storeDownHint is the estimate, in seconds, that a closed door gives while the counters are down.
-const storeDownHint = 30
+// storeDownHint is the wait that a closed door estimates while the counters are down.
+const storeDownHint = 30 * time.Second
 
 // countFailure charges the policies that count failed logins only, now that the outcome is known.
 func (s *Server) countFailure(x *exchange, status int, policies []*Policy, charges []Charge, rulings []Ruling) []Ruling {
@@ -139,8 +143,8 @@ func (s *Server) countFailure(x *exchange, status int, policies []*Policy, charg
 	if len(late) == 0 {
 		return rulings
 	}
-	counted, err := s.store.Take(x.request.Context(), x.now, late)
-	if err != nil || len(counted) != len(late) {
+	counted, err := s.ask(x, late)
+	if err != nil {
 		s.alert(Alert{At: x.now, Key: "store", Kind: AlertStoreDown, Err: err})
 		return rulings
 	}

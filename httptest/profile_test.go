@@ -1,6 +1,7 @@
 package httptest
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -223,4 +224,45 @@ func TestStoreDownOpensTheShopAndShutsTheLogin(t *testing.T) {
 		store.Mend()
 		assert.Equal(t, 201, login(t, s, "ona", Password))
 	})
+}
+
+func TestSilentServerGivesNoHintWhileItsStoreIsDown(t *testing.T) {
+	for _, tc := range []struct {
+		silent bool
+		hint   Hint
+		want   string
+	}{{false, HintSeconds, "30"}, {false, HintLate, "120"}, {true, HintSeconds, ""}} {
+		store := &BreakableStore{Store: NewMemory(0)}
+		store.Break()
+		s := Must(t, Config{Silent: tc.silent, Hint: tc.hint, Store: store, Policies: []Policy{
+			{Name: "strict", Limit: Limit{N: 1, Per: time.Hour}, FailClosed: true},
+		}})
+		resp, _ := get(t, s, "/v1/cafes")
+		assert.Equal(t, 503, resp.StatusCode)
+		assert.Equal(t, tc.want, resp.Header.Get("Retry-After"))
+	}
+}
+
+// forgetful is a store that answers only its first question.
+type forgetful struct {
+	Store
+	asked int
+}
+
+func (f *forgetful) Take(ctx context.Context, now time.Time, charges []Charge) ([]Ruling, error) {
+	f.asked++
+	if f.asked > 1 {
+		return nil, nil
+	}
+	return f.Store.Take(ctx, now, charges)
+}
+
+func TestStoreWithoutAnAnswerIsDown(t *testing.T) {
+	var alerts []Alert
+	config := Aroma()
+	config.Store, config.Alert = &forgetful{Store: NewMemory(0)}, func(a Alert) { alerts = append(alerts, a) }
+	s := Must(t, config)
+	assert.Equal(t, 401, login(t, s, "ona", "wrong"), "admitted, but the failure cannot be counted")
+	require.Len(t, alerts, 1)
+	assert.ErrorContains(t, alerts[0].Err, "0 rulings for 2 charges")
 }
