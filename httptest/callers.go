@@ -269,12 +269,12 @@ func (c *conduct) tell(t tell) {
 // connKey marks a connection's context.
 type connKey struct{}
 
-// connSeen says which client a connection has been counted for.
-type connSeen struct{ client string }
+// connSeen says which clients a connection has been counted for. The server's mutex guards it.
+type connSeen struct{ clients map[*conduct]bool }
 
 // withConn is the http.Server's ConnContext.
 func withConn(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, &connSeen{})
+	return context.WithValue(ctx, connKey{}, &connSeen{map[*conduct]bool{}})
 }
 
 // connected counts the connections that a client has used.
@@ -285,10 +285,12 @@ func (s *Server) connected(x *exchange) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if seen.client == x.client {
+	if seen.clients[x.conduct] {
 		return
 	}
-	seen.client = x.client
+	if len(seen.clients) == 0 {
+		s.callers.all.Connections++
+	}
+	seen.clients[x.conduct] = true
 	x.conduct.Connections++
-	s.callers.all.Connections++
 }

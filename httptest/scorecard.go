@@ -31,7 +31,7 @@ type Manners struct {
 	Reopen100ms  int // the same within the second after a told instant, a reset or an outage had passed
 	ReopenSecond int
 
-	Connections int // over a real wire: connections opened
+	Connections int // through Listen, Pipe or HTTPServer: connections used; one that several clients share counts for each
 	Unclosed    int // in memory: response bodies that are open now
 	Unread      int // in memory: response bodies closed before their end
 }
@@ -67,7 +67,7 @@ func (s *Server) Scorecard() Scorecard {
 func (c Scorecard) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "client\trequests\trefused\tfailed\tearly\trepeats\tduplicates\tmismatches\tpeak/100ms\tpeak/s\treopen/100ms\treopen/s\tunclosed\tverdict\t")
+	fmt.Fprintln(w, "client\trequests\trefused\tfailed\tearly\trepeats\tduplicates\tmismatches\tpeak/100ms\tpeak/s\treopen/100ms\treopen/s\tconnections\tunclosed\tunread\tverdict\t")
 	for i, m := range append(slices.Clone(c.Clients), c.All) {
 		verdict := "polite"
 		if i == len(c.Clients) {
@@ -75,8 +75,9 @@ func (c Scorecard) String() string {
 		} else if len(m.Offences(Tolerance{})) > 0 {
 			verdict = "rude"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", m.Client, m.Requests, m.Refusals, m.Failures, m.Early,
-			m.UnsafeRepeats, m.Duplicates, m.Mismatches, m.Peak100ms, m.PeakSecond, m.Reopen100ms, m.ReopenSecond, m.Unclosed, verdict)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", m.Client, m.Requests, m.Refusals, m.Failures,
+			m.Early, m.UnsafeRepeats, m.Duplicates, m.Mismatches, m.Peak100ms, m.PeakSecond, m.Reopen100ms, m.ReopenSecond,
+			m.Connections, m.Unclosed, m.Unread, verdict)
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()

@@ -3,6 +3,7 @@ package httptest
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -166,6 +167,37 @@ func TestConnectionsAreCountedOnAWire(t *testing.T) {
 		assert.Positive(t, card.All.Connections)
 		assert.LessOrEqual(t, card.All.Connections, 3)
 	})
+}
+
+func TestConnectionOfSeveralClientsCountsOnceForEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{})
+		transport, stop := s.Pipe()
+		defer stop()
+		for i := range 10 {
+			req := requestTo(t, "/v1/cafes/caf_00001")
+			req.URL.Scheme = "http"
+			req.Header.Set("Authorization", "Bearer client:"+itoa(i%2))
+			resp, err := transport.RoundTrip(req)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+		card := s.Scorecard()
+		assert.Equal(t, 1, card.All.Connections)
+		assert.Equal(t, []int{1, 1}, []int{card.Clients[0].Connections, card.Clients[1].Connections})
+	})
+}
+
+func TestTableShowsEveryCount(t *testing.T) {
+	m := Manners{
+		Client: "usr:1", Requests: 101, Refusals: 102, Failures: 103, Early: 104, UnsafeRepeats: 105, Duplicates: 106, Mismatches: 107,
+		Peak100ms: 108, PeakSecond: 109, Reopen100ms: 110, ReopenSecond: 111, Connections: 112, Unclosed: 113, Unread: 114,
+	}
+	lines := strings.Split(Scorecard{Clients: []Manners{m}}.String(), "\n")
+	assert.Equal(t, "usr:1 101 102 103 104 105 106 107 108 109 110 111 112 113 114 rude", strings.Join(strings.Fields(lines[1]), " "))
+	assert.Len(t, strings.Fields(lines[0]), len(strings.Fields(lines[1])))
 }
 
 func TestRefusalsBeyondToleranceAreAnOffence(t *testing.T) {
