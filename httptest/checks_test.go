@@ -66,6 +66,21 @@ func TestRefusalRateIsMeasuredAndAlertedOncePerKey(t *testing.T) {
 	})
 }
 
+func TestRefusalsAndFailuresOfASecondExcludeEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Nginx(5, 10)) // refuses with 503
+		statuses(t, s, "/v1/cafes", 20)
+		time.Sleep(time.Second)
+		s.Script(Fail(ResetAfter))
+		_, err := s.Transport().RoundTrip(requestTo(t, "/v1/cafes"))
+		require.Error(t, err)
+		seconds := s.Timeline()
+		before, last := seconds[timelineSeconds-2], seconds[timelineSeconds-1]
+		assert.Equal(t, Second{At: before.At, Requests: 20, Refusals: 9}, before)
+		assert.Equal(t, Second{At: last.At, Requests: 1, Failures: 1}, last)
+	})
+}
+
 func TestTimelineCountsEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Must(t, Config{Limit: Limit{N: 2, Per: time.Minute}})

@@ -5,12 +5,12 @@ import "time"
 // timelineSeconds is how far back [Server.Timeline] reaches.
 const timelineSeconds = 600
 
-// Second counts what arrived in one second.
+// Second counts what arrived in one second. What was neither refused nor failed has passed.
 type Second struct {
 	At       time.Time // its beginning
 	Requests int
 	Refusals int
-	Failures int // answered 5xx, or not at all
+	Failures int // not refused, but answered 5xx, or not completely
 }
 
 // timeline is a ring of seconds. The server's mutex guards it.
@@ -26,7 +26,7 @@ func (t *timeline) add(a *Arrival) {
 	}
 	second.Requests++
 	second.Refusals += count(a.refusal())
-	second.Failures += count(a.Status >= 500 || a.Status == 0)
+	second.Failures += count(a.failed() && !a.refusal())
 }
 
 // Timeline counts the requests of each of the last ten minutes' seconds up to now, oldest first. The rate of
