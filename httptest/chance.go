@@ -5,8 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// Chance is a [Reply] that strikes at random: P of the requests that no script is for. The draw depends on
-// [Config.Seed], the caller and how many requests that caller has sent, so that a run can be repeated.
+// Chance is a [Reply] that strikes at random: P of the requests that no script and no outage is for, and that are no
+// health checks. The draw depends on [Config.Seed], the caller and how many requests that caller has sent, so that a
+// run can be repeated.
 // The chances of a server exclude each other: their P add up to at most 1. The reply's Count is ignored.
 type Chance struct {
 	P     float64

@@ -7,7 +7,8 @@ import (
 )
 
 // Config describes a server. The zero Config is Botiga Aroma under [DefaultLimit], without latency or faults.
-// Functions that return a ready Config: [Aroma], [PromoAzi], [SmartBill], [GitHub], [Nginx], [WrongHint].
+// Functions that return a ready Config: [Aroma], [PromoAzi], [SmartBill], [GitHub], [Nginx], [WrongHint],
+// [SkewedClock].
 type Config struct {
 	// Limit applies to every caller, each on its own. Zero = [DefaultLimit]; N < 0 = unlimited.
 	// It is short for Policies with a single one called "general".
@@ -90,7 +91,16 @@ func (c Config) resolved() (Config, error) {
 		c.Dialects = []Dialect{AromaCatalan, AromaEnglish}
 	}
 	c.Chances = append([]Chance(nil), c.Chances...)
+	for i := range c.Chances {
+		c.Chances[i].Reply = c.Chances[i].Reply.kept()
+	}
 	c.Phases = append([]Phase(nil), c.Phases...)
+	for i := range c.Phases {
+		if outage := c.Phases[i].Outage; outage != nil {
+			kept := outage.kept()
+			c.Phases[i].Outage = &kept
+		}
+	}
 	if c.Coffees == 0 {
 		c.Coffees = DefaultCoffees
 	}

@@ -20,7 +20,7 @@ type exchange struct {
 	nth     uint64                        // how many of its requests came before
 	class   Class
 	id      string // of the coffee or the order that the path names
-	plan    *Reply // what a script, a chance or an outage has in store for it; nil = nothing
+	plan    *Reply // what a script, an outage or a chance has in store for it; nil = nothing
 	down    bool   // the plan is an outage
 	body    []byte
 	bodyErr error // the body could not be read

@@ -29,6 +29,44 @@ func TestOutageAnswersEverythingUntilItEnds(t *testing.T) {
 	})
 }
 
+func TestOutageGoesBeforeChanceAndAfterAScript(t *testing.T) {
+	down := Respond(503)
+	s := Must(t, Config{
+		Chances: []Chance{{P: 1, Reply: Pass().After(time.Nanosecond)}},
+		Phases:  []Phase{{Outage: &down}},
+	})
+	s.Script(Pass())
+	assert.Equal(t, []int{200, 503}, statuses(t, s, "/v1/cafes", 2))
+}
+
+func TestReplyIsKeptAsItWas(t *testing.T) {
+	reply := Respond(503, "Retry-After", "1")
+	scripted := Must(t, Config{})
+	scripted.Script(reply)
+	struck := Must(t, Config{Chances: []Chance{{P: 1, Reply: reply}}})
+	down := Must(t, Config{Phases: []Phase{{Outage: &reply}}})
+	reply.Header.Set("Retry-After", "2")
+	reply.Status = 502
+	for name, s := range map[string]*Server{"script": scripted, "chance": struck, "outage": down} {
+		resp, _ := get(t, s, "/v1/cafes")
+		assert.Equal(t, 503, resp.StatusCode, name)
+		assert.Equal(t, "1", resp.Header.Get("Retry-After"), name)
+	}
+}
+
+func TestCallersMayChangeTheHeadersTheyGet(t *testing.T) {
+	s := Must(t, Config{Limit: Limit{N: -1}})
+	s.Script(Respond(429, "X-Note", "scripted").Times(3))
+	for range 6 { // three that are scripted, and three that are not
+		resp, _ := get(t, s, "/v1/cafes/caf_00001")
+		for name, values := range resp.Header {
+			assert.NotEqual(t, "spoilt", values[0], name)
+			assert.Equal(t, 1, cap(values), "appending to %s must not reach another header", name)
+			values[0] = "spoilt"
+		}
+	}
+}
+
 func TestOutageCanRefuseConnections(t *testing.T) {
 	refuse := Fail(Refuse)
 	s := Must(t, Config{Phases: []Phase{{Outage: &refuse}}})

@@ -10,7 +10,8 @@ import (
 type Phase struct {
 	// From is when it begins, and For how long it lasts (0 = for ever).
 	From, For time.Duration
-	// Outage is what everything is answered during it, before any limit; nil = no outage. Its Count and Match are ignored.
+	// Outage is what everything without a script is answered during it, before any limit; nil = no outage. Its Count
+	// and Match are ignored.
 	Outage *Reply
 	// PerSecond is how many requests per second the machine can carry out, one after the other; 0 = any number.
 	// It works on requests whose client has gone, too.

@@ -11,6 +11,7 @@ import (
 
 // Reply is a scripted answer to requests that match it; see [Server.Script].
 // Build one with [Respond], [Fail] or [Pass] and refine it with its methods, which return a copy.
+// A server copies what it is given, except for the bytes of Body: they must not change any more.
 type Reply struct {
 	// Status is answered before the limiter is asked; 0 = the request goes on to the limiter and its endpoint.
 	// What is no final status (below 200 or above 599) is answered as 500.
@@ -96,7 +97,7 @@ func (s *Server) Script(replies ...Reply) {
 		if r.Count == 0 {
 			r.Count = 1
 		}
-		all = append(all, &scripted{reply: r, left: r.Count})
+		all = append(all, &scripted{reply: r.kept(), left: r.Count})
 	}
 	s.script.queue.Store(&all)
 }
@@ -157,6 +158,12 @@ func (q *script) use(p *scripted) bool {
 		q.queue.Store(&rest)
 	}
 	return true
+}
+
+// kept is the reply as a server keeps it, whatever becomes of the caller's header.
+func (r Reply) kept() Reply {
+	r.Header = r.Header.Clone()
+	return r
 }
 
 // final reports that the reply is the whole answer: neither limits nor endpoint are asked.

@@ -97,7 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.writeBody(w, r)
 }
 
-// arrive looks at the request's head and at what is planned for it: script, chance or outage.
+// arrive looks at the request's head and at what is planned for it: script, outage or chance.
 func (s *Server) arrive(x *exchange) {
 	x.now = time.Now()
 	x.class, x.id = classify(x.request)
@@ -107,11 +107,11 @@ func (s *Server) arrive(x *exchange) {
 	x.plan = s.script.next(x.request)
 	x.seen.Scripted = x.plan != nil
 	if x.plan == nil {
-		x.plan = s.draw(x)
-	}
-	if x.plan == nil {
 		x.plan = s.outage(x.now)
 		x.down = x.plan != nil
+	}
+	if x.plan == nil {
+		x.plan = s.draw(x)
 	}
 }
 
@@ -239,7 +239,7 @@ func preflight() *answer {
 	return a
 }
 
-// stamp adds what every response carries, unless a script has set it.
+// stamp adds what every response carries. A script's own Date and Content-Type stay.
 func (s *Server) stamp(a *answer, now time.Time) {
 	h := a.header
 	if h["Date"] == nil {
