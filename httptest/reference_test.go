@@ -208,6 +208,20 @@ func TestMemoryCountsOnWhenAClockReadingComesLate(t *testing.T) {
 	require.False(t, admitted(10*time.Second), "five seconds must not pass twice")
 }
 
+func TestMemoryRefusesALimitThatCannotBeCounted(t *testing.T) {
+	store := NewMemory(0)
+	good := Charge{Key: "good", Limit: Limit{N: 2, Per: time.Minute}, Cost: 1}
+	for field, l := range map[string]Limit{"Limit.Per": {N: 5}, "Limit.N": {Per: time.Second}} {
+		_, err := store.Take(t.Context(), epoch, []Charge{good, {Key: "bad", Limit: l, Cost: 1}})
+		var bad *ConfigError
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, field, bad.Field)
+	}
+	rulings, err := store.Take(t.Context(), epoch, []Charge{good, {Key: "default", Cost: 1}})
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 19}, []int{rulings[0].Remaining, rulings[1].Remaining}, "nothing was counted before, and the zero limit is the default")
+}
+
 func TestMemoryCountsAllChargesOrNone(t *testing.T) {
 	store := NewMemory(0)
 	wide, err := Limit{N: 10, Per: time.Minute}.resolved()

@@ -2,6 +2,7 @@ package httptest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -86,7 +87,8 @@ type Counter struct {
 	Reset     time.Time // see the package documentation
 }
 
-// Counters are the states of at most max keys at an instant, most recently asked first.
+// Counters are the states of at most max keys now, most recently asked first. Time does not go back for a store: what
+// is counted later counts as if it came no earlier than now.
 func (m *Memory) Counters(now time.Time, max int) []Counter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,12 +111,19 @@ func (m *Memory) Clear() {
 	m.recent.next, m.recent.prev = &m.recent, &m.recent
 }
 
-// Take implements [Store]. The error is always nil.
+// Take implements [Store]. A limit that cannot be counted is a [*ConfigError], and then nothing is.
 func (m *Memory) Take(_ context.Context, now time.Time, charges []Charge) ([]Ruling, error) {
+	charges = slices.Clone(charges)
+	for i := range charges {
+		var err error
+		if charges[i].Limit, err = charges[i].Limit.resolved(); err != nil {
+			return nil, err
+		}
+	}
 	return m.take(now, charges, make([]Ruling, 0, len(charges))), nil
 }
 
-// take answers in the memory of rulings, which is empty.
+// take answers in the memory of rulings, which is empty. The limits are resolved ones.
 func (m *Memory) take(now time.Time, charges []Charge, rulings []Ruling) []Ruling {
 	m.mu.Lock()
 	defer m.mu.Unlock()
