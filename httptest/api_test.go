@@ -190,6 +190,19 @@ func TestOtherEndpoints(t *testing.T) {
 	}
 }
 
+func TestWhatStrangersMayNotWriteCountsAllTheSame(t *testing.T) {
+	s := Must(t, Aroma())
+	for _, want := range []struct {
+		status    int
+		remaining string
+	}{{401, "10"}, {401, "0"}, {429, "0"}} {
+		resp, _ := send(t, s, http.MethodPost, "/v1/comandes", strings.NewReader(anOrder))
+		assert.Equal(t, want.status, resp.StatusCode)
+		assert.Equal(t, "60", resp.Header.Get("Aroma-RateLimit-Limit"))
+		assert.Equal(t, want.remaining, resp.Header.Get("Aroma-RateLimit-Remaining"))
+	}
+}
+
 func TestPageIsCutToTheMaximum(t *testing.T) {
 	s := Must(t, Config{})
 	_, body := get(t, s, "/v1/cafes?limit=5000")

@@ -139,7 +139,7 @@ func AromaPolicies(quotaStatus int) []Policy {
 	day("app", TierThirdParty, 100_000)
 	day("partner", TierPartner, 500_000)
 	// Four seconds' worth of burst, and never less than the twenty that opening a screen may need.
-	bucket("anonymous-read", TierAnonymous, Reads, 60, 20)
+	bucket("anonymous", TierAnonymous, Reads|Writes, 60, 20) // what they may not write is refused, and counts all the same
 	bucket("client-read", TierClient, Reads, 300, 20)
 	bucket("app-read", TierThirdParty, Reads, 600, 40)
 	bucket("partner-read", TierPartner, Reads, 1000, 67)
