@@ -118,7 +118,8 @@ func digest(parts ...string) uint64 {
 }
 
 // TraceHash is a hash of everything that arrived: when, from whom, and what was answered. Two runs of one
-// program in virtual time with the same seeds have the same hash. Requests of the same instant count as a set.
+// program in virtual time with the same seeds have the same hash; requests of the same instant count as a set.
+// The package documentation says where that ends.
 func (s *Server) TraceHash() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ func (s *Server) HTTPServer(handler http.Handler) *http.Server {
 
 // Pipe serves over net/http's own wire without sockets: HTTP/1.1 on in-memory connections that work inside a
 // testing/synctest bubble. The transport dials this server whatever the URL's host; use http URLs.
-// Config.Latency does not apply. Call stop before the bubble ends: it closes the client's connections, then
-// the server, and waits for its goroutines.
+// Config.Latency does not apply. Call stop before the bubble ends: it closes the client's idle connections, then all of
+// the server's, and waits for the accepting goroutine; one that still answers a request ends with its connection.
 func (s *Server) Pipe() (transport *http.Transport, stop func()) {
 	listener := newPipeListener()
 	server := s.HTTPServer(nil)
