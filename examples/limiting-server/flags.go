@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,9 +34,9 @@ func flagSet(set *settings, l *limitFlags, dialects, faults *string) *flag.FlagS
 	f.SetOutput(io.Discard) // run prints errors in one line, and the usage only when asked
 	f.StringVar(&set.addr, "addr", "127.0.0.1:8080", "`address` to listen on; port 0 picks a free one")
 	f.StringVar(&set.profile, "profile", "catalog", "what to be, by `name`: "+strings.Join(politetest.Profiles(), ", "))
-	f.StringVar(&l.algorithm, "algorithm", "", "how to count, by `name`: "+algorithmNames()+" (default token-bucket)")
-	f.IntVar(&l.limit, "limit", 0, "requests per window (default 60 if another limit flag is given)")
-	f.DurationVar(&l.window, "window", 0, "length of the window, such as 10s or 1m (default 1m)")
+	f.StringVar(&l.algorithm, "algorithm", "token-bucket", "how to count, by `name`: "+algorithmNames()+"; this, -limit, -window or -burst replaces the profile's limit")
+	f.IntVar(&l.limit, "limit", 60, "requests per window")
+	f.DurationVar(&l.window, "window", time.Minute, "length of the window, such as 10s or 1m")
 	f.IntVar(&l.burst, "burst", 0, "capacity of a token bucket, or places in a leaky bucket's queue (default: the limit)")
 	f.StringVar(dialects, "dialect", "", "headers to announce the quota with, `name[,name...]`: "+dialectNames()+" (default: the profile's)")
 	f.StringVar(faults, "faults", "", "what goes wrong at random, `what=probability[,...]`: a status, a fault ("+faultNames()+") or a delay: 503=0.05,reset-after=0.01,2s=0.1")
@@ -60,7 +61,7 @@ func parseFlags(args []string) (*settings, error) {
 		return nil, err
 	}
 	set.config.Seed = seed
-	if l != (limitFlags{}) {
+	if limited(f) {
 		if len(set.config.Policies) > 0 {
 			return nil, fmt.Errorf("profile %s has limits of its own: leave out -algorithm, -limit, -window and -burst", set.profile)
 		}
@@ -77,24 +78,21 @@ func parseFlags(args []string) (*settings, error) {
 	return set, err
 }
 
+// limited reports that the command line describes a limit.
+func limited(f *flag.FlagSet) bool {
+	found := false
+	f.Visit(func(given *flag.Flag) {
+		found = found || slices.Contains([]string{"algorithm", "limit", "window", "burst"}, given.Name)
+	})
+	return found
+}
+
 func (l limitFlags) parse() (politetest.Limit, error) {
-	limit := politetest.Limit{Algorithm: politetest.TokenBucket, N: 60, Per: time.Minute, Capacity: l.burst}
-	if l.algorithm != "" {
-		var err error
-		if limit.Algorithm, err = politetest.ParseAlgorithm(l.algorithm); err != nil {
-			return limit, err
-		}
+	algorithm, err := politetest.ParseAlgorithm(l.algorithm)
+	if err == nil && (l.limit <= 0 || l.window <= 0 || l.burst < 0) {
+		err = errors.New("-limit and -window must be positive, and -burst must not be negative")
 	}
-	if l.limit < 0 || l.window < 0 || l.burst < 0 {
-		return limit, errors.New("-limit, -window and -burst must be positive")
-	}
-	if l.limit > 0 {
-		limit.N = l.limit
-	}
-	if l.window > 0 {
-		limit.Per = l.window
-	}
-	return limit, nil
+	return politetest.Limit{Algorithm: algorithm, N: l.limit, Per: l.window, Capacity: l.burst}, err
 }
 
 func parseDialects(text string) ([]politetest.Dialect, error) {

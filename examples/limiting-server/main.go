@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return complain(stderr, err)
 	}
 	set.config.Alert = func(a politetest.Alert) { fmt.Fprintf(stderr, "%s %s\n", a.At.Format("15:04:05"), a) }
+	set.config.KeepArrivals = latestShown
 	server, err := politetest.New(set.config)
 	if err != nil {
 		return complain(stderr, err)
@@ -90,7 +91,7 @@ func printCurl(w io.Writer, set *settings, addr *net.TCPAddr) {
 	url := "http://" + host
 	item := url + "/v1/cafes/caf_00001"
 	fmt.Fprintf(w, "%s\nlive page: %s/\n\n", set.summary(), url)
-	fmt.Fprintf(w, "# one request, with the quota in its headers\ncurl -si '%s/v1/cafes?limit=20' | sed '/^.$/q'\n\n", url)
+	fmt.Fprintf(w, "# one request, and its headers\ncurl -si '%s/v1/cafes?limit=20' | sed '/^.$/q'\n\n", url)
 	if n, ok := set.admitted(); ok {
 		parallel := ""
 		if set.queues() {
@@ -102,5 +103,5 @@ func printCurl(w io.Writer, set *settings, addr *net.TCPAddr) {
 	} else {
 		fmt.Fprintf(w, "# no request is refused in a row of %d\n\n", set.tried())
 	}
-	fmt.Fprintf(w, "# the same as a signed-in client, which has a counter of its own\ncurl -si -H 'Authorization: Bearer client:42' '%s'\n", item)
+	fmt.Fprintf(w, "# the same as a signed-in client\ncurl -si -H 'Authorization: Bearer client:42' '%s'\n", item)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	politetest "botigaaroma.example/polite/httptest"
 )
 
 func TestBadCommandLineIsOneLineAndExitCode2(t *testing.T) {
@@ -19,6 +21,9 @@ func TestBadCommandLineIsOneLineAndExitCode2(t *testing.T) {
 		{"-dialect draft-9", "draft-8"},
 		{"-limit many", "-limit"},
 		{"-limit -3", "must be positive"},
+		{"-limit 0", "must be positive"},
+		{"-window 0s", "must be positive"},
+		{"-burst -1", "must not be negative"},
 		{"-window 0.5", "-window"},
 		{"-profile aroma -limit 3", "limits of its own"},
 		{"-faults 503", "probability"},
@@ -117,6 +122,29 @@ func TestPageShowsTheStateWithoutCountingItself(t *testing.T) {
 	}
 	if s.Requests != 1 || len(s.Counters) != 1 || s.Counters[0].Remaining != 59 || len(s.Seconds) != chartSeconds || len(s.Clients) != 1 || len(s.Latest) != 1 {
 		t.Errorf("state %+v", s)
+	}
+}
+
+func TestChartTellsRefusalsFromFailures(t *testing.T) {
+	config, err := politetest.Profile("nginx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := politetest.Must(t, config)
+	client := &http.Client{Transport: server.Transport()}
+	for range 20 {
+		resp, err := client.Get(politetest.BaseURL + "/v1/cafes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	var all second
+	for _, s := range stateOf(server, &settings{}).Seconds {
+		all = second{all.Passed + s.Passed, all.Refused + s.Refused, all.Failed + s.Failed}
+	}
+	if refused := server.Refusals(); refused == 0 || all != (second{20 - refused, refused, 0}) {
+		t.Errorf("%+v of 20 requests, %d of them refused", all, refused)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 //go:embed page.html
 var page []byte
 
-// chartSeconds is how much of the past the page's chart shows.
-const chartSeconds = 120
+const (
+	chartSeconds = 120 // how much of the past the page's chart shows
+	latestShown  = 12  // how many of the latest arrivals it lists
+)
 
 // withPage puts the live page at / and its data at /-/state before the server. Neither is limited or counted.
 func withPage(server *politetest.Server, set *settings) http.Handler {
@@ -73,7 +76,7 @@ func stateOf(server *politetest.Server, set *settings) state {
 	}
 	seconds := server.Timeline()
 	for _, t := range seconds[len(seconds)-chartSeconds:] {
-		s.Seconds = append(s.Seconds, second{t.Requests - t.Refusals - min(t.Failures, t.Requests-t.Refusals), t.Refusals, t.Failures})
+		s.Seconds = append(s.Seconds, second{t.Requests - t.Refusals - t.Failures, t.Refusals, t.Failures})
 	}
 	for _, c := range server.Counters(50) {
 		most := c.Limit.N
@@ -89,9 +92,7 @@ func stateOf(server *politetest.Server, set *settings) state {
 			break
 		}
 	}
-	arrivals := server.Arrivals()
-	for i := len(arrivals) - 1; i >= 0 && len(s.Latest) < 12; i-- {
-		s.Latest = append(s.Latest, arrivals[i])
-	}
+	s.Latest = append(s.Latest, server.Arrivals()...)
+	slices.Reverse(s.Latest)
 	return s
 }
