@@ -61,8 +61,10 @@
 //	breaker's probe             every 5 s      BreakerOptions.OpenFor
 //	hosts remembered            1,024          Options.MaxHosts
 //	a body in memory            64 MiB         MaxFetch
+//	response headers            1 MiB          Options.Base
 //	attempts per page           3 in all       Pager.MaxAttempts
 //	pages per walk              10,000         Pager.MaxPages
+//	a cursor or link            64 KiB         ErrNextRefused
 //
 // A batch job that may wait for several windows of a quota raises
 // LimitOptions.MaxWait and RetryOptions.MaxElapsed.
@@ -97,7 +99,9 @@
 //   - an error of no type of its own for a request that cannot be sent at all,
 //     such as one whose URL has no host.
 //
-// Their messages hold no header, no query and no userinfo of a URL.
+// Their messages are one line and hold no header, no query and no userinfo of a
+// URL. A Client follows ten redirects, each of them a call of its own, and takes
+// no credentials to another origin; see Client.HTTPClient.
 //
 // # What happens and why
 //
