@@ -66,6 +66,7 @@ func TestCancelledWaitIsAsIfItHadNotBeen(t *testing.T) {
 					time.Sleep(500*time.Millisecond - time.Since(start))
 					do(t, c, request(t, http.MethodGet, aCoffee, ""))
 					served[disturbed] = time.Since(start)
+					synctest.Wait()
 					assert.Empty(t, polite.StillTaken(c.Transport()))
 				})
 			}
@@ -126,6 +127,7 @@ func TestCancelledProbeGivesItsSlotToTheNext(t *testing.T) {
 			do(t, c, request(t, http.MethodGet, aCoffee, ""))
 			assert.Equal(t, 300*time.Millisecond, time.Since(start))
 			assert.Equal(t, polite.BreakerClosed, statsOf(t, c.Transport()).Breaker)
+			synctest.Wait()
 			assert.Empty(t, polite.StillTaken(c.Transport()))
 		})
 	}
