@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// Base sends the requests. Nil means a private copy of
 	// http.DefaultTransport that keeps enough idle connections per host for
-	// many goroutines. A Base that is itself a polite Transport makes a single
+	// many goroutines and takes 1 MiB of response headers at most. A Base that is itself a polite Transport makes a single
 	// attempt, so that two layers do not multiply.
 	Base http.RoundTripper
 
@@ -43,6 +43,16 @@ type Options struct {
 	// limits and for the server's. Nil, zero and negative results mean 1. It
 	// must be safe for concurrent use.
 	Cost func(*http.Request) int
+
+	// Surcharge names a second quota that a request counts against, besides its
+	// own, and how many units it uses there: for a search, say, that has a limit
+	// of its own and counts in the general one too (the empty key), though its
+	// answer tells of the first alone. The request is then sent when it fits into
+	// both, and is booked in both. Limit.Rates with a Key do not count it. No
+	// units, or the request's own quota key, mean that there is none, and so does
+	// nil: then quotas of different keys are independent. It must be safe for
+	// concurrent use.
+	Surcharge func(*http.Request) (quotaKey string, units int)
 
 	// Dialects are additional ways of speaking about limits in response
 	// headers, tried before the built-in ones.

@@ -35,7 +35,8 @@ type Pager[T any] struct {
 
 	// Decode reads one page from a 2xx response; JSONPage makes one for the
 	// usual shapes. It runs once per attempt, must not keep body, and must be
-	// safe for concurrent use if Concurrency is above 1.
+	// safe for concurrent use if Concurrency is above 1. Should it panic, the
+	// range does so with the same value.
 	Decode func(resp *http.Response, body []byte) (Batch[T], error)
 
 	// Header is sent with every request to the origin (RFC 9110 section 4.3.1)

@@ -221,7 +221,8 @@ func (r *route) after(p place, s sighting) (place, error) {
 
 // fingerprint tells collections apart in checkpoints. It leaves out the port,
 // since test servers move, and the size of offset pages, which does not matter.
-// Four bytes of a hash say nothing about a query's secrets.
+// Four bytes of a hash say nothing about a random key in the query, though they
+// can confirm the guess of a weak one.
 func (r *route) fingerprint() string {
 	pairs := strings.Split(r.base.RawQuery, "&")
 	slices.Sort(pairs)
