@@ -185,28 +185,6 @@ func TestBackoffHoldsForEverybodyOnlyAfterARefusal(t *testing.T) {
 	}
 }
 
-// Ten workers, one refusal: nobody sends before the instant, and they do
-// not return in one burst.
-func TestWorkersStopAndReturnOneByOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := politetest.Must(t, politetest.Config{Limit: politetest.Limit{N: -1}, Latency: 100 * time.Millisecond})
-		c := polite.New(steadily(s.Transport()))
-		do(t, c, request(t, http.MethodGet, aCoffee, "")) // all is well
-		s.Script(politetest.Respond(429, "Retry-After", "5"))
-		start := time.Now()
-		crowd(10, 10, func(int) { do(t, c, request(t, http.MethodGet, aCoffee, "")) })
-		count := make(map[time.Duration]int)
-		for _, at := range arrivedAfter(s, start)[11:] {
-			assert.GreaterOrEqual(t, at, 5*time.Second)
-			assert.LessOrEqual(t, at, 7*time.Second)
-			count[at]++
-		}
-		for at, n := range count {
-			assert.Equal(t, 1, n, "at %s", at)
-		}
-	})
-}
-
 // Clients that were refused together return apart, none early.
 //
 // Case C165.
