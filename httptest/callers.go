@@ -50,7 +50,8 @@ func (c *callers) of(name []byte) *conduct {
 	return fresh
 }
 
-// conduct is what the server has seen of one client. The server's mutex guards it, except for what is atomic.
+// conduct is what the server has seen of one client. The server's mutex guards it, except for what is atomic and for
+// the client's name, which never changes.
 type conduct struct {
 	arrivals atomic.Uint64
 	open     atomic.Int64 // response bodies that were handed over in memory, and are not closed

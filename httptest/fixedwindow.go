@@ -11,13 +11,11 @@ type fixedWindow struct {
 
 // advance opens the window that holds now, if another one is open.
 func (f *fixedWindow) advance(now time.Time) {
-	if now.Before(f.end()) {
-		return
+	if !now.Before(f.end()) {
+		f.start, f.count = windowStart(now, f.limit.Per), 0
 	}
-	f.count = 0
-	f.start = now
-	if !f.limit.FromFirst {
-		f.start = windowStart(now, f.limit.Per)
+	if f.limit.FromFirst && f.count == 0 {
+		f.start = now // none is open before something is counted
 	}
 }
 

@@ -81,6 +81,20 @@ func TestResetMeansWhatTheManualSays(t *testing.T) {
 	}
 }
 
+func TestLookingAtACounterDoesNotBeginItsWindow(t *testing.T) {
+	for _, algorithm := range []Algorithm{FixedWindow, SlidingCounter} {
+		synctest.Test(t, func(t *testing.T) {
+			s := Must(t, Config{Limit: Limit{Algorithm: algorithm, N: 10, Per: time.Minute, FromFirst: true}})
+			get(t, s, "/v1/cafes")
+			time.Sleep(150 * time.Second)
+			require.Len(t, s.Counters(1), 1)
+			time.Sleep(30 * time.Second)
+			resp, _ := get(t, s, "/v1/cafes")
+			assert.Equal(t, itoa(int(epoch.Unix())+180+60), resp.Header.Get("Aroma-RateLimit-Reset"), algorithm.String())
+		})
+	}
+}
+
 func TestHintsSayWhatTheirNamesSay(t *testing.T) {
 	now := epoch.Add(250 * time.Millisecond)
 	for hint, want := range map[Hint]string{

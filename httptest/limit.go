@@ -68,7 +68,7 @@ type Limit struct {
 	// 0 = Capacity alone decides.
 	MaxDelay time.Duration
 
-	// FromFirst makes a window begin with the first request that finds none open. The default is the clock:
+	// FromFirst makes a window begin with the first counted request that finds none open. The default is the clock:
 	// windows begin at multiples of Per since the Unix epoch. Fixed window and sliding counter only.
 	FromFirst bool
 	// ResetNewest makes a sliding log announce the instant at which its newest entry expires (all is restored);

@@ -21,7 +21,7 @@ func (r *reference) admits(now time.Time, cost int) bool {
 	per := int64(r.limit.Per)
 	switch r.limit.Algorithm {
 	case FixedWindow:
-		return r.sum(windowStart(now, r.limit.Per), now)+cost <= r.limit.N
+		return r.sum(r.opened(now), now)+cost <= r.limit.N
 	case SlidingLog:
 		return r.sum(now.Add(-r.limit.Per+1), now)+cost <= r.limit.N
 	case SlidingCounter:
@@ -35,8 +35,24 @@ func (r *reference) admits(now time.Time, cost int) bool {
 			level = max(0, level-int64(e.at.Sub(last))*int64(r.limit.N)) + int64(e.cost)*per
 			last = e.at
 		}
-		return level <= int64(r.limit.Capacity)*per
+		found := level - int64(cost)*per // what the request itself has to wait for
+		patient := r.limit.MaxDelay == 0 || found <= int64(r.limit.MaxDelay)*int64(r.limit.N)
+		return level <= int64(r.limit.Capacity)*per && patient
 	}
+}
+
+// opened is when the fixed window that holds now began.
+func (r *reference) opened(now time.Time) time.Time {
+	if !r.limit.FromFirst {
+		return windowStart(now, r.limit.Per)
+	}
+	var opened time.Time
+	for _, e := range append(r.history[:len(r.history):len(r.history)], logEntry{at: now}) {
+		if e.at.Sub(opened) >= r.limit.Per {
+			opened = e.at
+		}
+	}
+	return opened
 }
 
 // sum is the cost of what was admitted from one instant to another, both included.
@@ -69,6 +85,10 @@ func TestEveryAlgorithmAgreesWithItsReference(t *testing.T) {
 			for seed := range uint64(30) {
 				rnd := rand.New(rand.NewPCG(seed, uint64(algorithm)))
 				l := Limit{Algorithm: algorithm, N: 1 + rnd.IntN(9), Per: time.Second + time.Duration(rnd.Int64N(int64(20*time.Second))), Capacity: 1 + rnd.IntN(12)}
+				l.FromFirst = algorithm == FixedWindow && rnd.IntN(2) == 0
+				if algorithm == LeakyBucket && rnd.IntN(2) == 0 {
+					l.MaxDelay = time.Duration(1 + rnd.Int64N(int64(l.Per)))
+				}
 				compareWithReference(t, l, rnd, fmt.Sprintf("seed %d, %s", seed, l))
 			}
 		})

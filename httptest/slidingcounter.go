@@ -12,18 +12,15 @@ type slidingCounter struct {
 
 // advance moves to the window that holds now.
 func (s *slidingCounter) advance(now time.Time) {
-	end := s.start.Add(s.limit.Per)
-	if now.Before(end) {
-		return
-	}
-	if now.Before(end.Add(s.limit.Per)) {
+	switch end := s.start.Add(s.limit.Per); {
+	case now.Before(end):
+	case now.Before(end.Add(s.limit.Per)):
 		s.start, s.previous, s.current = end, s.current, 0
-		return
+	default:
+		s.start, s.previous, s.current = windowStart(now, s.limit.Per), 0, 0
 	}
-	s.previous, s.current = 0, 0
-	s.start = now
-	if !s.limit.FromFirst {
-		s.start = windowStart(now, s.limit.Per)
+	if s.limit.FromFirst && s.previous == 0 && s.current == 0 {
+		s.start = now // none is open before something is counted
 	}
 }
 
