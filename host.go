@@ -111,6 +111,9 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 	if ahead > 0 {
 		r.add(now, time.Time{}, ReasonQueue)
 	}
+	if c.surcharge != nil {
+		h.surchargeLocked(c, &r, now)
+	}
 	if r.reason == 0 && h.breaker != nil { // the probe's slot is taken last, after all waits
 		permit, ok := h.breaker.allow()
 		if !ok {
@@ -124,6 +127,9 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 // enqueueLocked puts a call that has to wait into its lane's line.
 func (h *hostState) enqueueLocked(c *call, r ruling) ruling {
 	if c.queued {
+		if c.surcharge != nil {
+			c.surcharge.lineUp(c.wake)
+		}
 		return r
 	}
 	if limit := h.opts.Limit.MaxWaiting; limit >= 0 && h.waiting >= limit {
@@ -135,6 +141,9 @@ func (h *hostState) enqueueLocked(c *call, r ruling) ruling {
 	h.waiting++
 	c.queued = true
 	c.lane.queue.insert(c)
+	if c.surcharge != nil {
+		c.surcharge.lineUp(c.wake)
+	}
 	return r
 }
 
@@ -146,6 +155,9 @@ func (h *hostState) leaveLocked(c *call) {
 	c.queued = false
 	h.waiting--
 	c.lane.unqueue(c)
+	if c.surcharge != nil {
+		c.surcharge.stepOut()
+	}
 	select {
 	case <-c.wake: // nobody rouses it any more, and its next wait is another one
 	default:
@@ -183,6 +195,9 @@ func (h *hostState) departLocked(c *call, now time.Time) {
 	h.flying++
 	h.slots++
 	c.lane.depart(c, now)
+	if c.surcharge != nil {
+		c.surcharge.depart(now)
+	}
 }
 
 // report is what an attempt has shown, for the host's books.
@@ -210,6 +225,9 @@ func (h *hostState) settle(c *call, r report, s *signals) findings {
 	h.flying--
 	h.moveLocked(c, &r, s)
 	c.lane.arrive(c, r, s)
+	if c.surcharge != nil {
+		c.surcharge.arrive(&r)
+	}
 	found := h.examineLocked(c, &r, s)
 	h.learnLocked(c, &r)
 	h.recordLocked(c, r.verdict.Outcome)

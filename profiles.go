@@ -20,8 +20,11 @@ import (
 // "orders", "payments" and "uploads"; an exhausted search does not stop the
 // catalog. Searches keep to 20 per minute from the first one on. Requests count
 // as many units as the server charges for them: an order 10, expanded orders 5,
-// a page of more than 20 coffees 3. Everything else is the default, which reads
-// the Aroma-RateLimit fields in both languages, and Retry-After.
+// a page of more than 20 coffees 3. A search is charged 5 in the bucket of all
+// reads as well, and a payment or an upload 1 in that of the orders, of which
+// their answers do not tell: each is sent when it fits into both (Surcharge).
+// Everything else is the default, which reads the Aroma-RateLimit fields in
+// both languages, and Retry-After.
 //
 // POST requests are repeated only with an Idempotency-Key, which orders need
 // anyway. The result is a plain struct of its own: change what you like before
@@ -30,9 +33,10 @@ func Aroma() *Options {
 	// Each search takes 5 of the general bucket's 20, so no more than 3 at once.
 	searches := Rate{N: 20, Per: time.Minute, Burst: 3, Key: "search"}
 	return &Options{
-		QuotaKey: aromaKey,
-		Cost:     aromaCost,
-		Limit:    LimitOptions{Rates: []Rate{searches}},
+		QuotaKey:  aromaKey,
+		Cost:      aromaCost,
+		Surcharge: aromaSurcharge,
+		Limit:     LimitOptions{Rates: []Rate{searches}},
 	}
 }
 
@@ -79,6 +83,18 @@ func aromaCost(r *http.Request) int {
 		}
 	}
 	return 1
+}
+
+// aromaSurcharge is what a request with a strict limit of its own takes out of
+// the bucket of all reads, or of all writes.
+func aromaSurcharge(r *http.Request) (quotaKey string, units int) {
+	switch aromaKey(r) {
+	case "search":
+		return "", 5
+	case "payments", "uploads":
+		return "orders", 1
+	}
+	return "", 0
 }
 
 // SmartBill returns options for the API of SmartBill, which bears 3 requests

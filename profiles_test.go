@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -325,6 +326,21 @@ func TestGitHubSearchDoesNotStopTheRest(t *testing.T) {
 	})
 }
 
+func TestGitHubExhaustedCoreDoesNotStopSearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := serving(t, politetest.Respond(200, "X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "0",
+			"X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix()), "X-RateLimit-Resource", "core"))
+		client := on(polite.GitHub(), server.Transport())
+		fetch(t.Context(), client, aCoffee)
+		_, err := client.Get(t.Context(), aCoffee)
+		assert.ErrorAs(t, err, new(*polite.WaitError))
+		start := time.Now()
+		fetch(t.Context(), client, "http://api.test/search/issues?q=x")
+		assert.Equal(t, 2, server.Requests())
+		assert.Zero(t, time.Since(start))
+	})
+}
+
 func TestGitHubKnowsItsResourcesByPath(t *testing.T) {
 	key := polite.GitHub().QuotaKey
 	for path, want := range map[string]string{
@@ -378,24 +394,87 @@ func TestAromaKnowsItsQuotas(t *testing.T) {
 	for _, tc := range []struct {
 		method, path, key string
 		cost              int
+		second            string
+		surcharge         int
 	}{
-		{"GET", "/v1/cafes/caf_1", "", 1},
-		{"GET", "/v1/cafes", "", 1},
-		{"GET", "/v1/cafes?limit=20", "", 1},
-		{"GET", "/v1/cafes?limit=100&desplacament=100", "", 3},
-		{"GET", "/v1/cafes?q=etiopia", "search", 1},
-		{"GET", "/v1/cafes?q=", "", 1},
-		{"GET", "/v1/comandes", "", 1},
-		{"GET", "/v1/comandes?expandir=linies.cafe", "", 5},
-		{"POST", "/v1/comandes", "orders", 10},
-		{"POST", "/v1/comandes/com_1/pagament", "payments", 1},
-		{"POST", "/v1/cafes/caf_1/imatge", "uploads", 1},
-		{"POST", "/v1/sessions", "login", 1},
-		{"POST", "/v1/clients", "sign-up", 1},
+		{"GET", "/v1/cafes/caf_1", "", 1, "", 0},
+		{"GET", "/v1/cafes", "", 1, "", 0},
+		{"GET", "/v1/cafes?limit=20", "", 1, "", 0},
+		{"GET", "/v1/cafes?limit=100&desplacament=100", "", 3, "", 0},
+		{"GET", "/v1/cafes?q=etiopia", "search", 1, "", 5},
+		{"GET", "/v1/cafes?q=", "", 1, "", 0},
+		{"GET", "/v1/comandes", "", 1, "", 0},
+		{"GET", "/v1/comandes?expandir=linies.cafe", "", 5, "", 0},
+		{"POST", "/v1/comandes", "orders", 10, "", 0},
+		{"POST", "/v1/comandes/com_1/pagament", "payments", 1, "orders", 1},
+		{"POST", "/v1/cafes/caf_1/imatge", "uploads", 1, "orders", 1},
+		{"POST", "/v1/sessions", "login", 1, "", 0},
+		{"POST", "/v1/clients", "sign-up", 1, "", 0},
 	} {
 		req := request(t, tc.method, "http://api.test"+tc.path, "")
 		assert.Equal(t, tc.key, o.QuotaKey(req), "%s %s", tc.method, tc.path)
 		assert.Equal(t, tc.cost, o.Cost(req), "%s %s", tc.method, tc.path)
+		second, surcharge := o.Surcharge(req)
+		assert.Equal(t, tc.second, second, "%s %s", tc.method, tc.path)
+		assert.Equal(t, tc.surcharge, surcharge, "%s %s", tc.method, tc.path)
+	}
+}
+
+// aromaClient is a patient client of the whole shop, signed in.
+func aromaClient(t *testing.T) (*politetest.Server, *polite.Client) {
+	config := politetest.Aroma()
+	config.Latency = roundTime
+	server := politetest.Must(t, config)
+	o := polite.Aroma()
+	o.Limit.MaxWait, o.Retry.MaxElapsed = time.Hour, time.Hour
+	return server, on(o, withToken(server.Transport()))
+}
+
+// A search counts against the general bucket too, of which its answer says
+// nothing.
+func TestAromaSearchesAmongReadsAreNotRefused(t *testing.T) {
+	for _, goroutines := range []int{1, 3, 16, 64} {
+		t.Run(fmt.Sprint(goroutines), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := aromaClient(t)
+				crowd(goroutines, 360, func(i int) {
+					url := aCoffee
+					if i%6 == 0 {
+						url = aSearch
+					}
+					assert.Equal(t, http.StatusOK, fetch(t.Context(), client, url))
+				})
+				assert.Zero(t, server.Refusals())
+			})
+		})
+	}
+}
+
+// Who reads and who searches do not wait for each other, and together they use
+// up what the bucket gives.
+func TestAromaReadersAndSearchersShareTheGeneralBucket(t *testing.T) {
+	for _, goroutines := range []int{1, 2, 16} {
+		t.Run(fmt.Sprint(goroutines), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := aromaClient(t)
+				start := time.Now()
+				var reads, searches atomic.Int64
+				crowd(2*goroutines, 2*goroutines, func(i int) {
+					for time.Since(start) < 3*time.Minute {
+						url, n := aCoffee, &reads
+						if i%2 == 0 {
+							url, n = aSearch, &searches
+						}
+						assert.Equal(t, http.StatusOK, fetch(t.Context(), client, url))
+						n.Add(1)
+					}
+				})
+				assert.Zero(t, server.Refusals())
+				t.Logf("%d reads, %d searches", reads.Load(), searches.Load())
+				assert.GreaterOrEqual(t, searches.Load(), int64(50), "of 60")
+				assert.GreaterOrEqual(t, reads.Load()+5*searches.Load(), int64(840), "of 920")
+			})
+		})
 	}
 }
 

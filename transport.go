@@ -132,6 +132,7 @@ type call struct {
 
 	// Guarded by the host's mutex.
 	lane       *lane
+	surcharge  *call  // its place in the books of a second quota; see levy
 	order      uint64 // of the calls' beginning
 	prev, next *call  // in the line, or among those in flight
 	queued     bool
@@ -163,6 +164,9 @@ func (c *call) begin() error {
 		c.fetch, c.fetches = c.ctx.Value(fetchKey{}).(fetcher)
 	}
 	c.set = t.settingsOf(req)
+	if t.opts.Surcharge != nil {
+		c.levy(t.opts.Surcharge(req))
+	}
 	if c.set.MaxElapsed >= 0 {
 		c.deadline = c.now.Add(c.set.MaxElapsed)
 	}

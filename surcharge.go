@@ -1,0 +1,83 @@
+package polite
+
+import "time"
+
+// A surcharge is a request's place in the books of a second quota, which its
+// answer says nothing about. It stands in that quota's line and among its
+// requests under way as a call with that quota's cost; the call it belongs to
+// does the waiting and the sending. It is guarded by the host's mutex.
+
+// levy gives the call its surcharge, if there is one.
+func (c *call) levy(key string, units int) {
+	if units > 0 && key != c.set.QuotaKey {
+		c.surcharge = &call{set: Overrides{QuotaKey: key, Cost: units}}
+	}
+}
+
+// surchargeLocked asks the second quota, once the call's own has no objection:
+// until then the surcharge holds up nobody there.
+func (h *hostState) surchargeLocked(c *call, r *ruling, now time.Time) {
+	s := c.surcharge
+	if r.reason != 0 {
+		s.stepOut()
+		return
+	}
+	if s.lane == nil {
+		s.lane, s.order = &h.lane, c.order
+		if s.set.QuotaKey != "" {
+			s.lane = h.openLocked(laneKey{quota: s.set.QuotaKey})
+		}
+	}
+	l := s.lane
+	s.endpoint, s.mercy = l.endpoint, c.mercy // it is no stranger there
+	at, reason := l.gate.admit(now, l.last, l.flight.n)
+	r.add(now, at, reason)
+	l.admit(r, s, now, &h.opts.Preemptive)
+	if l.queue.before(s) > 0 {
+		r.add(now, time.Time{}, ReasonQueue)
+		r.first = false
+	}
+	s.asks = r.reason != 0
+}
+
+// lineUp has the surcharge of a call that waits for the second quota stand in
+// line there.
+func (s *call) lineUp(wake chan struct{}) {
+	if s.asks && !s.queued {
+		s.queued, s.wake = true, wake
+		s.lane.queue.insert(s)
+	}
+}
+
+// stepOut takes the surcharge out of line.
+func (s *call) stepOut() {
+	s.asks = false
+	if s.queued {
+		s.queued = false
+		s.lane.unqueue(s)
+	}
+}
+
+// depart enters the surcharge of a call that is about to be sent. It is never
+// the probe of its lane, for its answer tells nothing.
+func (s *call) depart(now time.Time) {
+	l := s.lane
+	l.last = now
+	l.total += int64(s.set.Cost)
+	s.sentAt, s.units = now, l.total
+	l.flight.push(s)
+}
+
+// arrive enters the end of the attempt. What was refused is not charged.
+func (s *call) arrive(r *report) {
+	l := s.lane
+	l.flight.remove(s)
+	if r.uncounted || r.verdict.Outcome == Throttled {
+		return
+	}
+	for i := range l.ledgers {
+		if g := &l.ledgers[i]; g.scope.includes(s.endpoint) {
+			g.lost(s.set.Cost, !s.sentAt.Before(g.sent.Add(-settle)))
+		}
+	}
+}
