@@ -20,7 +20,7 @@ const (
 	maxDeeds   = 32     // requests that could be repeats of each other
 )
 
-// others is the name of the row that callers above maxCallers share.
+// others is the name of the row that callers above maxCallers share. What it counts cannot be told apart by caller.
 const others = "(others)"
 
 // callers holds what the server has seen of each client. The server's mutex guards it.
@@ -149,7 +149,7 @@ func (s *Server) record(x *exchange) {
 		early := c.toldToWait(x)
 		c.awaitReset(x)
 		c.tally(x)
-		if c == client { // only a client itself can come early or repeat itself
+		if c == client && c.Client != others { // only a client itself can come early or repeat itself
 			c.Early += count(early)
 			c.compare(x)
 		}

@@ -38,8 +38,10 @@ type Manners struct {
 
 // Scorecard is what a server saw of its clients. It is a copy: it does not change any more.
 type Scorecard struct {
-	Clients []Manners // by name
-	All     Manners   // all clients together, called "all"
+	// Clients are the rows by name. Those beyond the first 10,000 clients share one, "(others)", which accuses nobody of
+	// coming early or of repeating anything.
+	Clients []Manners
+	All     Manners // all clients together, called "all"
 }
 
 // Scorecard returns the counts so far.

@@ -260,6 +260,20 @@ func TestCallersBeyondTheBoundShareARow(t *testing.T) {
 	assert.Equal(t, 100, c.byKey["(others)"].Requests)
 }
 
+func TestCallersWhoShareARowAreNotTakenForEachOther(t *testing.T) {
+	s := Must(t, Config{Limit: Limit{N: 1, Per: time.Hour}})
+	for i := range maxCallers {
+		s.callers.of([]byte(itoa(i)))
+	}
+	for _, who := range []string{"told", "told", "another"} {
+		body := strings.NewReader(`{"compte":"` + who + `"}`)
+		send(t, s, http.MethodPost, "/v1/clients", body, "Authorization", "Bearer client:"+who, "Idempotency-Key", "1")
+	}
+	shared := s.callers.byKey[others].Manners
+	assert.Equal(t, []int{3, 1}, []int{shared.Requests, shared.Refusals}, "each has a counter of its own")
+	assert.Equal(t, []int{0, 0}, []int{shared.Early, shared.Mismatches})
+}
+
 func TestArrivalsKeepTheLatest(t *testing.T) {
 	s := Must(t, Config{KeepArrivals: 3})
 	for i := range 20 {
