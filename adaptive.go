@@ -58,11 +58,11 @@ var closings = [...]struct {
 	least time.Duration
 }{{2, 0}, {12, 0}, {32, time.Second}}
 
-// learnLocked enters the end of an attempt into the lane's pace. After a
+// learnPaceLocked enters the end of an attempt into the lane's pace. After a
 // refusal without a hint it shortens the closing of the gate from the backoff
 // to what the learned rate requires: closed for a second and more each time, a
 // client could not come near the limit.
-func (h *hostState) learnLocked(c *call, r *report) {
+func (h *hostState) learnPaceLocked(c *call, r *report) {
 	if !h.opts.Limit.Adaptive {
 		return
 	}

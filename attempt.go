@@ -174,11 +174,11 @@ func (a *attempt) receive(req *http.Request) {
 	}
 	resp.Body = a.reader()
 	c := a.call
-	if !c.fetches || resp.StatusCode < 200 || resp.StatusCode > 299 {
+	if c.fetch == nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return
 	}
 	body, err := readAll(resp.Body, resp.ContentLength)
-	if err == nil && c.fetch != nil {
+	if err == nil {
 		if err = c.fetch(resp, body); err != nil && !endMarked(resp) {
 			err = &net.OpError{Op: "read", Err: io.ErrUnexpectedEOF} // it may have been cut
 		} else if err != nil {

@@ -220,7 +220,7 @@ func (b responseBody) Read(p []byte) (int, error) {
 // readTime is how long one read may take. In a Fetch, and in a Classify that
 // looks at the body, the reading is part of the call, which has an end.
 func (b responseBody) readTime() time.Duration {
-	if c := b.of.call; c.fetches || c.current == b.of {
+	if c := b.of.call; c.fetch != nil || c.current == b.of {
 		return c.attemptTime(time.Now())
 	}
 	return b.of.call.set.AttemptTimeout

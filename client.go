@@ -19,8 +19,9 @@ import (
 type Options struct {
 	// Base sends the requests. Nil means a private copy of
 	// http.DefaultTransport that keeps enough idle connections per host for
-	// many goroutines and takes 1 MiB of response headers at most. A Base that is itself a polite Transport makes a single
-	// attempt, so that two layers do not multiply.
+	// many goroutines and takes 1 MiB of response headers at most. A Base that
+	// is itself a polite Transport makes a single attempt, so that two layers
+	// do not multiply.
 	Base http.RoundTripper
 
 	Retry      RetryOptions      // what is repeated, how often, and after what delay
@@ -177,6 +178,9 @@ const MaxFetch = 64 << 20
 func (c *Client) Fetch(req *http.Request, decode func(resp *http.Response, body []byte) error) (*http.Response, error) {
 	if err := c.check(req); err != nil {
 		return nil, err
+	}
+	if decode == nil {
+		decode = func(*http.Response, []byte) error { return nil }
 	}
 	ctx := context.WithValue(req.Context(), fetchKey{}, fetcher(decode))
 	resp, err := c.Do(req.WithContext(ctx))

@@ -209,7 +209,6 @@ type report struct {
 	until     time.Time // closes the gate, unless zero
 	asked     bool      // the server named that instant
 	latest    time.Time // the random lengthening ends here
-	found     findings  // what settle found
 }
 
 // welcome reports whether the server let the request in.
@@ -217,9 +216,9 @@ func (r *report) welcome() bool {
 	return r.answered && (r.verdict.Outcome == OK || r.verdict.Outcome == Ignored)
 }
 
-// settle enters the end of an attempt into all books, wakes who may go and
+// arrive enters the end of an attempt into all books, wakes who may go and
 // returns what the attempt has shown to be amiss.
-func (h *hostState) settle(c *call, r report, s *signals) findings {
+func (h *hostState) arrive(c *call, r report, s *signals) findings {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.flying--
@@ -229,7 +228,7 @@ func (h *hostState) settle(c *call, r report, s *signals) findings {
 		c.surcharge.arrive(&r)
 	}
 	found := h.examineLocked(c, &r, s)
-	h.learnLocked(c, &r)
+	h.learnPaceLocked(c, &r)
 	h.recordLocked(c, r.verdict.Outcome)
 	longer := false
 	switch {

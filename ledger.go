@@ -155,11 +155,11 @@ func (l *ledger) observe(q *Quota, a answer) {
 	case l.fresh && a.refused && !q.Reset.After(l.opened.Add(settle/2)):
 		l.tooEarly(q, a)
 	case l.fresh:
-		l.judge(q, a)
+		l.judgeShape(q, a)
 		l.begin(q, a)
 	case l.rolled(q, a): // it is the first of its window, and nobody has turned the page
 		l.open(earlier(l.reset, a.sent), a.units-1)
-		l.judge(q, a)
+		l.judgeShape(q, a)
 		l.begin(q, a)
 	case a.units > l.seen:
 		l.learn(q, a, true)

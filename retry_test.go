@@ -539,6 +539,16 @@ func TestClassifySeesTheErrorOfTheAttempt(t *testing.T) {
 	})
 }
 
+// A Classify that calls a lost connection well makes it final, no success.
+func TestErrorThatClassifyCallsWellIsFinal(t *testing.T) {
+	o := steadily(serving(t, politetest.Fail(politetest.ResetAfter)).Transport())
+	o.Classify = func(*http.Response, error) polite.Verdict { return polite.Verdict{} }
+	_, err := polite.New(o).Get(t.Context(), aCoffee)
+	var failed *polite.RetryError
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, polite.ReasonFinal, failed.Reason)
+}
+
 // The Outcome and Reason names are for people and logs.
 func TestNamesOfOutcomesAndReasons(t *testing.T) {
 	assert.Equal(t, "throttled", polite.Throttled.String())

@@ -35,11 +35,11 @@ func (l *ledger) slide(now time.Time, total int64) {
 
 const slidingShare = 0.95
 
-// judge draws the conclusion about the shape from the first answer after a
+// judgeShape draws the conclusion about the shape from the first answer after a
 // reset. All of the limit back means a window. Little back, with the next
 // reset far away and just as much missing as our own requests of the window
 // before explain, means that it slides.
-func (l *ledger) judge(q *Quota, a answer) {
+func (l *ledger) judgeShape(q *Quota, a answer) {
 	if q.Reset.IsZero() || l.limit <= 0 {
 		return
 	}
@@ -100,8 +100,8 @@ func (l *ledger) refillSeen(q *Quota, a answer, younger bool) float64 {
 	left := float64(q.Remaining)
 	rate := 0.0
 	if !q.Reset.IsZero() && left < l.base.left {
-		later := (q.Reset.Sub(a.read) - l.base.reset + settle).Seconds()
-		rate = (l.base.left - left - 1) / max(later, 1)
+		moved := (q.Reset.Sub(a.read) - l.base.reset + settle).Seconds()
+		rate = (l.base.left - left - 1) / max(moved, 1)
 	}
 	if elapsed := a.read.Sub(l.base.sent).Seconds(); younger && l.price == 1 && elapsed > 0 {
 		counted := float64(a.units-l.base.units) - a.aside

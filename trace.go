@@ -12,7 +12,8 @@ import (
 type Reason int
 
 const (
-	// ReasonBackoff is the computed delay before a retry.
+	// ReasonBackoff is the computed delay before a retry; after a refusal it
+	// holds for every request that shares the quota.
 	ReasonBackoff Reason = iota + 1
 	// ReasonRetryAfter is the server's own delay (Retry-After and its kin),
 	// which holds for every request that shares the quota.
@@ -24,7 +25,8 @@ const (
 	ReasonQuota
 	// ReasonBrake is the spreading of the last requests of a quota.
 	ReasonBrake
-	// ReasonRate is the client's own limit, LimitOptions.Rates.
+	// ReasonRate is the client's own limit: LimitOptions.Rates, or the rate
+	// learned with LimitOptions.Adaptive.
 	ReasonRate
 	// ReasonInFlight is the client's own limit, LimitOptions.MaxInFlight.
 	ReasonInFlight
@@ -88,14 +90,16 @@ type Trace struct {
 	// Quota is called when a response has told the state of a quota.
 	Quota func(QuotaEvent)
 
-	// Gate is called when a refusal closes the gate of a host or a quota.
+	// Gate is called when a refusal, or a failure for which the server names a
+	// delay, closes the gate of a host or a quota.
 	Gate func(GateEvent)
 
 	// Breaker is called when a circuit breaker has changed its state.
 	Breaker func(BreakerEvent)
 
 	// Stop is called when a call ends without success: why no further attempt
-	// is made. An answer that is judged OK, such as a 404, is a success.
+	// is made, or none at all. An answer that is judged OK, such as a 404, is a
+	// success.
 	Stop func(StopEvent)
 
 	// Diagnosis is called when polite understands something that the caller can
@@ -106,7 +110,7 @@ type Trace struct {
 // Request identifies the request of an event.
 type Request struct {
 	Method string
-	Host   string // scheme://host:port
+	Host   string // scheme://host:port; empty, as Path is, for a request without a host
 	Path   string
 }
 
@@ -261,19 +265,23 @@ func SlogTrace(log *slog.Logger) *Trace {
 
 // event is the part of every event that names the request.
 func (c *call) event() Request {
-	return Request{Method: cmp.Or(c.req.Method, http.MethodGet), Host: c.host.key.String(), Path: c.req.URL.Path}
+	r := Request{Method: cmp.Or(c.req.Method, http.MethodGet)}
+	if u := c.req.URL; u != nil && u.Host != "" {
+		r.Host, r.Path = hostKeyOf(u).String(), u.Path
+	}
+	return r
 }
 
 // publish tells the observers what an attempt has shown; no lock is held.
-func (c *call) publish(a *attempt, s *signals, r *report) {
-	c.publishBreaker(r.now)
+func (c *call) publish(a *attempt, s *signals, found findings, now time.Time) {
+	c.publishBreaker(now)
 	t := c.trace
 	if t == nil {
 		return
 	}
 	if t.Attempt != nil {
 		t.Attempt(AttemptEvent{Request: c.event(), Attempt: c.attempts, Status: a.status(), Err: a.err,
-			Outcome: a.verdict.Outcome, Duration: r.now.Sub(c.sentAt)})
+			Outcome: a.verdict.Outcome, Duration: now.Sub(c.sentAt)})
 	}
 	if t.Quota != nil {
 		for _, q := range s.quotas[:s.n] {
@@ -281,9 +289,9 @@ func (c *call) publish(a *attempt, s *signals, r *report) {
 		}
 	}
 	if t.Diagnosis != nil {
-		c.diagnose(r.found, s, r.now)
+		c.diagnose(found, s, now)
 	}
-	if t.Gate != nil && !r.until.IsZero() {
+	if t.Gate != nil && a.closesGate() {
 		until, reason := c.host.gatedUntil(c)
 		t.Gate(GateEvent{Request: c.event(), Status: a.status(), Until: until, Asked: reason == ReasonRetryAfter})
 	}

@@ -1,6 +1,7 @@
 package polite_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -78,6 +79,30 @@ func TestTraceTellsWhyACallStops(t *testing.T) {
 					assert.Equal(t, polite.Request{Method: tc.method, Host: "http://api.test", Path: "/v1/cafes/caf_00001"}, stops[0].Request)
 				}
 			})
+		})
+	}
+}
+
+// A call that ends before its first attempt is told of too.
+func TestTraceTellsOfCallsThatNeverBegan(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	coffee := polite.Request{Method: http.MethodGet, Host: "http://api.test", Path: "/v1/cafes/caf_00001"}
+	for name, tc := range map[string]struct {
+		req  *http.Request
+		want polite.StopEvent
+	}{
+		"cancelled":     {request(t, http.MethodGet, aCoffee, "").WithContext(cancelled), polite.StopEvent{Request: coffee, Reason: polite.ReasonTime}},
+		"without a URL": {&http.Request{}, polite.StopEvent{Request: polite.Request{Method: http.MethodGet}, Reason: polite.ReasonFinal}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stops []polite.StopEvent
+			o := steadily(serving(t).Transport())
+			o.Trace = &polite.Trace{Stop: func(e polite.StopEvent) { stops = append(stops, e) }}
+			_, err := polite.NewTransport(o).RoundTrip(tc.req)
+			tc.want.Err = err
+			assert.Error(t, err)
+			assert.Equal(t, []polite.StopEvent{tc.want}, stops)
 		})
 	}
 }

@@ -89,11 +89,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := &call{t: t, req: req, ctx: req.Context(), now: time.Now()}
 	defer c.end()
 	if err := c.begin(); err != nil {
-		return nil, err
+		return nil, c.giveUp(err)
 	}
 	for {
 		if err := c.admission(); err != nil { // host.go: breaker, gate, ledger, limits; wait.go
-			return nil, c.notSent(err)
+			return nil, c.giveUp(err)
 		}
 		a := c.send()    // attempt.go, wire.go, body.go
 		c.judge(a)       // headers.go reads, retry.go classifies, host.go keeps the books
@@ -102,7 +102,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		a.discard()
 		if err := c.pause(a); err != nil {
-			return nil, c.notSent(err)
+			return nil, c.giveUp(err)
 		}
 	}
 }
@@ -118,8 +118,7 @@ type call struct {
 	endpoint endpoint  // what its bucket is remembered by
 	key      string    // Idempotency-Key, if any
 	body     requestBody
-	fetch    fetcher
-	fetches  bool
+	fetch    fetcher // reads and decodes the body; nil unless this is a Fetch
 
 	now      time.Time // when the clock was looked at last: at the start, after a pause
 	deadline time.Time // end of MaxElapsed; zero is none
@@ -150,18 +149,18 @@ type call struct {
 func (c *call) begin() error {
 	t, req := c.t, c.req
 	c.body.orig, c.body.again = callerBodyOf(req), req.GetBody
-	if err := checkRequest(req); err != nil {
-		return err
-	}
-	if c.ctx.Err() != nil {
-		return context.Cause(c.ctx)
-	}
 	c.trace = t.opts.Trace
 	if !nested(c.ctx) { // or else the outer Transport sees to it
 		if trace, ok := c.ctx.Value(traceKey{}).(*Trace); ok {
 			c.trace = joinTraces(trace, c.trace)
 		}
-		c.fetch, c.fetches = c.ctx.Value(fetchKey{}).(fetcher)
+		c.fetch, _ = c.ctx.Value(fetchKey{}).(fetcher)
+	}
+	if err := checkRequest(req); err != nil {
+		return err
+	}
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
 	}
 	c.set = t.settingsOf(req)
 	if t.opts.Surcharge != nil {
@@ -245,14 +244,14 @@ func (c *call) judge(a *attempt) {
 		}
 	}
 	c.departed = false
-	r.found = c.host.settle(c, r, &s)
-	c.publish(a, &s, &r)
+	found := c.host.arrive(c, r, &s)
+	c.publish(a, &s, found, now)
 }
 
 // again decides whether there is another attempt, and notes why not.
 func (c *call) again(a *attempt) bool {
 	switch v := a.verdict; {
-	case v.Outcome == OK && !v.Retry:
+	case v.Outcome == OK && !v.Retry && a.err == nil:
 		return false
 	case c.ctx.Err() != nil:
 		a.stop = ReasonTime
@@ -290,15 +289,19 @@ func (c *call) conclude(a *attempt) (*http.Response, error) {
 	return nil, err
 }
 
-// notSent completes the error of a call that ends before its next attempt with
+// giveUp completes the error of a call that ends before its next attempt with
 // what the attempts before it met.
-func (c *call) notSent(err error) error {
+func (c *call) giveUp(err error) error {
 	reason := ReasonTime
 	switch e := err.(type) {
 	case *WaitError:
 		reason, e.Err = e.Reason, c.lastFailure()
 	case *CircuitOpenError:
 		reason, e.Err, e.Attempts = ReasonBreaker, c.lastFailure(), c.attempts
+	default:
+		if c.host == nil && c.ctx.Err() == nil { // no host to send it to
+			reason = ReasonFinal
+		}
 	}
 	if c.trace != nil && c.trace.Stop != nil {
 		c.trace.Stop(StopEvent{Request: c.event(), Reason: reason, Attempts: c.attempts, Err: err})
@@ -322,7 +325,7 @@ func (c *call) end() {
 		c.host.leave(c)
 	}
 	if c.departed {
-		c.host.settle(c, report{now: time.Now(), verdict: Verdict{Outcome: Ignored}}, nil)
+		c.host.arrive(c, report{now: time.Now(), verdict: Verdict{Outcome: Ignored}}, nil)
 	}
 	if c.current != nil {
 		c.current.abandon()
