@@ -10,19 +10,23 @@ import (
 	"time"
 )
 
-// hostKey identifies a host: scheme, name and port, in normal form.
+// hostKey identifies a host, which is an origin (RFC 9110 section 4.3.1): scheme,
+// name and port, in normal form.
 type hostKey struct{ scheme, host string }
 
 // hostKeyOf normalises as RFC 9110 section 4.2.3 does: names without case, the
-// default port left out.
+// default port and an empty one left out.
 func hostKeyOf(u *url.URL) hostKey {
 	k := hostKey{strings.ToLower(u.Scheme), strings.ToLower(u.Host)}
-	switch k.scheme {
-	case "http":
-		k.host = strings.TrimSuffix(k.host, ":80")
-	case "https":
-		k.host = strings.TrimSuffix(k.host, ":443")
+	port := ":"
+	switch {
+	case strings.HasSuffix(k.host, ":"): // an empty one
+	case k.scheme == "http":
+		port = ":80"
+	case k.scheme == "https":
+		port = ":443"
 	}
+	k.host = strings.TrimSuffix(k.host, port)
 	return k
 }
 

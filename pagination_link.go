@@ -30,16 +30,16 @@ func (r *route) follow(from *url.URL, ref string) (*url.URL, error) {
 		return next, nil
 	}
 	for _, origin := range r.allowed {
-		if origin == originOf(next) {
+		if origin == hostKeyOf(next) {
 			return next, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: it leads from %s to %s", ErrNextRefused, originOf(r.base), originOf(next))
+	return nil, fmt.Errorf("%w: it leads from %s to %s", ErrNextRefused, hostKeyOf(r.base), hostKeyOf(next))
 }
 
 // home reports whether u is in the origin of the first page, the only one that
 // is sent the caller's headers.
-func (r *route) home(u *url.URL) bool { return originOf(u) == originOf(r.base) }
+func (r *route) home(u *url.URL) bool { return hostKeyOf(u) == hostKeyOf(r.base) }
 
 // allow reads the other origins that links may lead to.
 func (r *route) allow(origins []string) error {
@@ -48,7 +48,7 @@ func (r *route) allow(origins []string) error {
 		if err != nil || !isWeb(u) || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 			return fmt.Errorf("%w: an entry of AllowOrigins is not of the form https://host", ErrBadPager)
 		}
-		r.allowed = append(r.allowed, originOf(u))
+		r.allowed = append(r.allowed, hostKeyOf(u))
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ type route struct {
 	first     int           // number of the first page
 	atParam   string
 	sizeParam string
-	allowed   []string // other origins that links may lead to
+	allowed   []hostKey // other origins that links may lead to
 }
 
 // place names one page, and how many of its items are already delivered.

@@ -3,7 +3,6 @@ package polite
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -22,10 +21,10 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 // another scheme, port or subdomain is another origin too (RFC 6454 section 4),
 // and the rest of a URL, its query above all, is not told to it as the Referer.
 func leaveSecrets(req *http.Request, via []*http.Request) {
-	if originOf(req.URL) != originOf(via[len(via)-1].URL) {
+	if hostKeyOf(req.URL) != hostKeyOf(via[len(via)-1].URL) {
 		req.Header.Del("Referer")
 	}
-	if originOf(req.URL) == originOf(via[0].URL) {
+	if hostKeyOf(req.URL) == hostKeyOf(via[0].URL) {
 		return
 	}
 	for name := range req.Header {
@@ -49,14 +48,4 @@ func isCredential(header string) bool {
 		}
 	}
 	return false
-}
-
-// originOf is the scheme, host and port of u in one spelling (RFC 9110
-// section 4.2.3).
-func originOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
