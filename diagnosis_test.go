@@ -347,6 +347,31 @@ func TestFindingsAreLoggedAsWarningsWithTheirRemedy(t *testing.T) {
 	})
 }
 
+// A delay that was taken from the quota is none that the server asked for.
+func TestMissingRetryAfterIsNotToldAsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts, told := diagnosed(serving(t, politetest.Respond(429, "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "60").Times(-1)).Transport())
+		opts.Retry.Disable = true
+		fetch(t.Context(), polite.New(opts), aCoffee)
+		require.Equal(t, []polite.Diagnosis{polite.NoRetryAfter}, kinds(told()))
+		assert.EqualValues(t, 60, told()[0].Quota.Limit)
+		assert.Zero(t, told()[0].Asked)
+	})
+}
+
+// What is not known is left out: remaining=0 would read as an exhausted quota.
+func TestFindingsAreLoggedWithoutWhatIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		server := serving(t, politetest.Respond(429))
+		client := polite.New(&polite.Options{Base: server.Transport(), Retry: polite.RetryOptions{Disable: true},
+			Trace: polite.SlogTrace(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))})
+		fetch(t.Context(), client, aCoffee)
+		assert.Contains(t, log.String(), "without Retry-After")
+		assert.NotRegexp(t, "expected=|limit=|remaining=|asked=|skew=", log.String())
+	})
+}
+
 // What polite finds is told once, with what helps.
 func ExampleDiagnosis() {
 	server, err := politetest.New(politetest.Aroma())

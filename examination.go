@@ -79,7 +79,7 @@ func (c *call) diagnose(found findings, s *signals, now time.Time) {
 		if q := s.below(e.Expected); q != nil && d == LowLimit {
 			e.Quota = *q
 		}
-		if s.retryAt.After(now) {
+		if s.asks() && s.retryAt.After(now) {
 			e.Asked = s.retryAt.Sub(now)
 		}
 		c.trace.Diagnosis(e)
@@ -101,10 +101,13 @@ func (s *signals) below(expected int64) *Quota {
 func (x *examination) lowLimit() bool { return x.own && x.s.below(x.expected) != nil }
 
 func (x *examination) noRetryAfter() bool {
-	if x.r.verdict.Outcome != Throttled || x.c.current.status() != http.StatusTooManyRequests {
-		return false
-	}
-	return x.s.hint == hintNone || x.s.hint == hintReset || x.s.hint == hintWindow
+	return x.r.verdict.Outcome == Throttled && x.c.current.status() == http.StatusTooManyRequests && !x.s.asks()
+}
+
+// asks reports whether the server said how long to wait, so that it need not be
+// taken from the quota, or guessed.
+func (s *signals) asks() bool {
+	return s.hint != hintNone && s.hint != hintReset && s.hint != hintWindow
 }
 
 // skewedClock leaves out what the time of the exchange explains: a proxy may

@@ -256,11 +256,32 @@ func SlogTrace(log *slog.Logger) *Trace {
 			log.LogAttrs(ctx, slog.LevelInfo, "polite: gave up", attrs...)
 		},
 		Diagnosis: func(e DiagnosisEvent) {
-			log.LogAttrs(ctx, slog.LevelWarn, "polite: "+e.Diagnosis.String(), request(e.Request),
-				slog.Int64("expected", e.Expected), slog.Int64("limit", e.Quota.Limit), slog.Int64("remaining", e.Quota.Remaining),
-				slog.Duration("asked", e.Asked), slog.Duration("skew", e.Skew), slog.String("remedy", e.Diagnosis.Remedy()))
+			attrs := append([]slog.Attr{request(e.Request)}, e.facts()...)
+			attrs = append(attrs, slog.String("remedy", e.Diagnosis.Remedy()))
+			log.LogAttrs(ctx, slog.LevelWarn, "polite: "+e.Diagnosis.String(), attrs...)
 		},
 	}
+}
+
+// facts are what is known of a finding, and nothing that is not: a quota that
+// nobody announced would read as an exhausted one.
+func (e DiagnosisEvent) facts() (attrs []slog.Attr) {
+	if e.Expected > 0 {
+		attrs = append(attrs, slog.Int64("expected", e.Expected))
+	}
+	if e.Quota != (Quota{}) && e.Quota.Limit >= 0 {
+		attrs = append(attrs, slog.Int64("limit", e.Quota.Limit))
+	}
+	if e.Quota != (Quota{}) && e.Quota.Remaining >= 0 {
+		attrs = append(attrs, slog.Int64("remaining", e.Quota.Remaining))
+	}
+	if e.Asked > 0 {
+		attrs = append(attrs, slog.Duration("asked", e.Asked))
+	}
+	if e.Skew != 0 {
+		attrs = append(attrs, slog.Duration("skew", e.Skew))
+	}
+	return attrs
 }
 
 // event is the part of every event that names the request.
