@@ -27,6 +27,9 @@ func leaveSecrets(req *http.Request, via []*http.Request) {
 	if hostKeyOf(req.URL) == hostKeyOf(via[0].URL) {
 		return
 	}
+	if via[0].Header.Get("Referer") != "" { // the caller's own, which net/http repeats at every step
+		req.Header.Del("Referer")
+	}
 	for name := range req.Header {
 		if isCredential(name) {
 			delete(req.Header, name)

@@ -237,3 +237,22 @@ func TestAllowedOriginIsExact(t *testing.T) {
 		assert.Len(t, s.asked(), 1)
 	}
 }
+
+// A Referer of the caller's own, which net/http repeats at every step, is told to
+// no other origin, not even by the second of two steps there.
+func TestOwnRefererStaysWithItsOriginInRedirects(t *testing.T) {
+	h := &hops{answers: map[string][]*http.Response{
+		"a.test/":    {hop(302, "https://a.test/1")},
+		"a.test/1":   {hop(302, "https://b.test/2")},
+		"b.test/2":   {hop(302, "https://b.test/3")},
+		"b.test/3":   {hop(302, "https://a.test/end")},
+		"a.test/end": {hop(200, "")},
+	}}
+	own := "https://a.test/?token=s3cr3t"
+	do(t, polite.New(&polite.Options{Base: h}), request(t, http.MethodGet, "https://a.test/", "", "Referer", own))
+	var told []string
+	for _, header := range h.headers {
+		told = append(told, header.Get("Referer"))
+	}
+	assert.Equal(t, []string{own, own, "", "", ""}, told)
+}
