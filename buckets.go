@@ -119,13 +119,7 @@ func (h *hostState) assignLocked(e endpoint, l *lane) {
 // another quota than the endpoint's usual one; see larger.
 func (h *hostState) bucketLocked(c *call, r *report, s *signals) *lane {
 	if s.bucket != "" {
-		if h.lane.bucket == "" {
-			h.lane.bucket = strings.Clone(s.bucket)
-		}
-		if h.lane.bucket == s.bucket {
-			return &h.lane
-		}
-		return h.openLocked(laneKey{bucket: s.bucket})
+		return h.namedLocked(s.bucket)
 	}
 	l := h.laneLocked(c)
 	if s.n == 0 {
@@ -142,6 +136,18 @@ func (h *hostState) bucketLocked(c *call, r *report, s *signals) *lane {
 		l = h.openLocked(laneKey{limit: limit})
 	}
 	return l
+}
+
+// namedLocked is the lane of a bucket with a name. The name that is met first
+// is that of the host's own lane.
+func (h *hostState) namedLocked(bucket string) *lane {
+	if h.lane.bucket == "" {
+		h.lane.bucket = strings.Clone(bucket) // or it would keep all of the response's header
+	}
+	if h.lane.bucket == bucket {
+		return &h.lane
+	}
+	return h.openLocked(laneKey{bucket: bucket})
 }
 
 // differs returns the limit of an answer that is another than the lane knows of

@@ -44,6 +44,7 @@ type ruling struct {
 	until   time.Time
 	refused error
 	first   bool // the call is the first in line: time alone may admit it
+	second  bool // it is its second quota that objects; see surcharge
 }
 
 // add takes one stage's answer into the ruling; the latest instant prevails.
@@ -99,11 +100,10 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 		if !m.counts(c.set.QuotaKey) {
 			continue
 		}
-		delay, possible := m.delay(now, ahead, c.set.Cost)
-		if !possible {
+		if !m.fit(now, c.set.Cost) {
 			return ruling{refused: &WaitError{Host: h.key.String(), Reason: ReasonRate, Bound: boundRate, Attempts: c.attempts}}
 		}
-		r.add(now, now.Add(delay), ReasonRate)
+		r.add(now, now.Add(m.delay(now, ahead, c.set.Cost)), ReasonRate)
 	}
 	if limit := h.opts.Limit.MaxInFlight; limit > 0 && h.slots >= limit {
 		r.add(now, time.Time{}, ReasonInFlight)
@@ -126,22 +126,18 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 
 // enqueueLocked puts a call that has to wait into its lane's line.
 func (h *hostState) enqueueLocked(c *call, r ruling) ruling {
-	if c.queued {
-		if c.surcharge != nil {
-			c.surcharge.lineUp(c.wake)
+	if !c.queued {
+		if limit := h.opts.Limit.MaxWaiting; limit >= 0 && h.waiting >= limit {
+			return ruling{refused: &WaitError{Host: h.key.String(), Reason: ReasonQueue, Until: r.until, Bound: boundWaiting, Attempts: c.attempts}}
 		}
-		return r
+		if c.wake == nil {
+			c.wake = make(chan struct{}, 1)
+		}
+		h.waiting++
+		c.queued = true
+		c.lane.queue.insert(c)
 	}
-	if limit := h.opts.Limit.MaxWaiting; limit >= 0 && h.waiting >= limit {
-		return ruling{refused: &WaitError{Host: h.key.String(), Reason: ReasonQueue, Until: r.until, Bound: boundWaiting, Attempts: c.attempts}}
-	}
-	if c.wake == nil {
-		c.wake = make(chan struct{}, 1)
-	}
-	h.waiting++
-	c.queued = true
-	c.lane.queue.insert(c)
-	if c.surcharge != nil {
+	if r.second {
 		c.surcharge.lineUp(c.wake)
 	}
 	return r

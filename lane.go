@@ -105,6 +105,11 @@ func (l *lane) depart(c *call, now time.Time) {
 	if l.probe == nil && (c.asks || l.unsure(c.endpoint)) {
 		l.probe = c
 	}
+	l.book(c, now)
+}
+
+// book counts a request's units and puts it among those under way.
+func (l *lane) book(c *call, now time.Time) {
 	l.last = now
 	l.total += int64(c.set.Cost)
 	c.sentAt, c.units = now, l.total
@@ -122,12 +127,7 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 		return
 	}
 	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, aside: l.aside(c.sentAt, nil), refused: r.verdict.Outcome == Throttled}
-	for i := range l.ledgers {
-		g := &l.ledgers[i]
-		if !s.speaksOf(g.policy) && g.scope.includes(c.endpoint) {
-			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))
-		}
-	}
+	l.bookLost(c, s)
 	if s == nil || a.refused && l.larger(s) {
 		return
 	}
@@ -143,6 +143,17 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	}
 	if r.verdict.Outcome == OK && s.n == 0 {
 		l.untold(c.endpoint)
+	}
+}
+
+// bookLost enters a request into the ledgers that its answer says nothing about:
+// all of those that concern it where there is no answer.
+func (l *lane) bookLost(c *call, s *signals) {
+	for i := range l.ledgers {
+		g := &l.ledgers[i]
+		if !s.speaksOf(g.policy) && g.scope.includes(c.endpoint) {
+			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))
+		}
 	}
 }
 

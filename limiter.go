@@ -123,24 +123,26 @@ func (r Rate) refill() rate.Limit {
 
 func (m *meter) counts(key string) bool { return m.rate.Key == "" || m.rate.Key == key }
 
-// delay is how long it takes until cost units are there, when ahead units are
-// to be admitted before them; false if they never fit.
-func (m *meter) delay(now time.Time, ahead, cost int) (time.Duration, bool) {
-	if cost > m.rate.N {
-		return 0, false
-	}
-	if cost > m.rate.Burst {
+// fit makes room for a cost above the burst; false if it can never fit.
+func (m *meter) fit(now time.Time, cost int) bool {
+	if cost > m.rate.Burst && cost <= m.rate.N {
 		m.rate.Burst = cost
 		m.bucket.SetBurstAt(now, cost)
 		m.bucket.SetLimitAt(now, m.rate.refill())
 	}
+	return cost <= m.rate.N
+}
+
+// delay is how long it takes until cost units, which fit, are there, when ahead
+// units are to be admitted before them.
+func (m *meter) delay(now time.Time, ahead, cost int) time.Duration {
 	missing := float64(ahead+cost) - m.bucket.TokensAt(now)
 	if missing <= 0 {
-		return 0, true
+		return 0
 	}
 	// Up to the next whole nanosecond, and not one more for a rounding error.
 	nanos := math.Ceil(missing/float64(m.bucket.Limit())*1e9 - 1e-3)
-	return clampDuration(nanos), true
+	return clampDuration(nanos)
 }
 
 // take uses cost units, which delay has found to be there.

@@ -37,13 +37,13 @@ func (h *hostState) surchargeLocked(c *call, r *ruling, now time.Time) {
 		r.add(now, time.Time{}, ReasonQueue)
 		r.first = false
 	}
-	s.asks = r.reason != 0
+	r.second = r.reason != 0
 }
 
 // lineUp has the surcharge of a call that waits for the second quota stand in
 // line there.
 func (s *call) lineUp(wake chan struct{}) {
-	if s.asks && !s.queued {
+	if !s.queued {
 		s.queued, s.wake = true, wake
 		s.lane.queue.insert(s)
 	}
@@ -51,7 +51,6 @@ func (s *call) lineUp(wake chan struct{}) {
 
 // stepOut takes the surcharge out of line.
 func (s *call) stepOut() {
-	s.asks = false
 	if s.queued {
 		s.queued = false
 		s.lane.unqueue(s)
@@ -61,11 +60,7 @@ func (s *call) stepOut() {
 // depart enters the surcharge of a call that is about to be sent. It is never
 // the probe of its lane, for its answer tells nothing.
 func (s *call) depart(now time.Time) {
-	l := s.lane
-	l.last = now
-	l.total += int64(s.set.Cost)
-	s.sentAt, s.units = now, l.total
-	l.flight.push(s)
+	s.lane.book(s, now)
 }
 
 // arrive enters the end of the attempt. What was refused is not charged.
@@ -75,9 +70,5 @@ func (s *call) arrive(r *report) {
 	if r.uncounted || r.verdict.Outcome == Throttled {
 		return
 	}
-	for i := range l.ledgers {
-		if g := &l.ledgers[i]; g.scope.includes(s.endpoint) {
-			g.lost(s.set.Cost, !s.sentAt.Before(g.sent.Add(-settle)))
-		}
-	}
+	l.bookLost(s, nil)
 }
