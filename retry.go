@@ -249,13 +249,17 @@ func (c *call) hint(a *attempt, s *signals, now time.Time) {
 	if !a.verdict.Retry && a.verdict.Outcome != Throttled && a.verdict.Outcome != Failed {
 		return
 	}
+	judged := now
+	if c.t.opts.Classify != nil { // it may have waited for a body that tells the delay
+		judged = time.Now()
+	}
 	if a.verdict.Wait > 0 {
-		a.retryAt, a.asked = now.Add(a.verdict.Wait), a.verdict.Wait
+		a.retryAt, a.asked = judged.Add(a.verdict.Wait), a.verdict.Wait
 		return
 	}
 	at, source := c.told(a, s, now)
 	if !at.After(now) {
-		a.retryAt = now.Add(max(0, c.t.opts.Retry.Backoff(c.tries)))
+		a.retryAt = judged.Add(max(0, c.t.opts.Retry.Backoff(c.tries)))
 		return
 	}
 	a.retryAt, a.asked = at, at.Sub(now)

@@ -560,3 +560,38 @@ func TestNamesOfOutcomesAndReasons(t *testing.T) {
 		assert.NotEqual(t, "unknown", r.String())
 	}
 }
+
+// The delay that Classify finds in a slow body, and the backoff after it, begin
+// when that has been read.
+func TestDelayBeginsWhenClassifyHasJudged(t *testing.T) {
+	for _, asked := range []time.Duration{0, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var sent []time.Duration
+			c := polite.New(&polite.Options{
+				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+					sent = append(sent, time.Since(start))
+					if len(sent) > 1 {
+						return answered(req, http.StatusOK, ""), nil
+					}
+					resp := answered(req, http.StatusServiceUnavailable, "")
+					body, w := io.Pipe()
+					time.AfterFunc(10*time.Second, func() { w.Close() })
+					resp.Body = body
+					return resp, nil
+				}),
+				Retry: polite.RetryOptions{Backoff: polite.Constant(3 * time.Second)},
+				Classify: func(resp *http.Response, err error) polite.Verdict {
+					v := polite.DefaultClassify(resp, err)
+					if polite.PeekBody(resp, 100); v.Retry {
+						v.Wait = asked
+					}
+					return v
+				},
+			})
+			require.Equal(t, http.StatusOK, fetch(t.Context(), c, "http://api.test/"))
+			require.Len(t, sent, 2)
+			assert.GreaterOrEqual(t, sent[1], 13*time.Second)
+		})
+	}
+}
