@@ -32,12 +32,13 @@ const spread = 0.2
 
 // resetMargin is how much later than a reset a retry is made, where there is no
 // Retry-After: many servers cut the instant down to a whole second, and refuse
-// once more in its course. The margin alone never passes the longest wait.
-func resetMargin(asked, maxWait time.Duration) time.Duration {
-	if maxWait < 0 {
+// once more in its course. The margin alone never passes the longest wait for
+// admission.
+func resetMargin(asked, longest time.Duration) time.Duration {
+	if longest < 0 {
 		return settle
 	}
-	return max(0, min(settle, maxWait-asked))
+	return max(0, min(settle, longest-asked))
 }
 
 // gate stops everybody after a refusal until the instant that the server named

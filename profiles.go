@@ -102,7 +102,8 @@ func aromaSurcharge(r *http.Request) (quotaKey string, units int) {
 // more, without a hint.
 //
 // They send at most 3 per second, evenly spaced. A 403 is taken as a refusal
-// because of the rate: nobody sends for 60 s, then the request is repeated once.
+// because of the rate: nobody sends for 60 s, and up to a fifth longer at random
+// so that processes part; then the request is repeated once.
 // If that is refused too, the response goes to the caller and nobody sends for
 // ten minutes, since every further request may begin the ban anew; calls that
 // would have to wait longer than LimitOptions.MaxWait (2 minutes) fail at once

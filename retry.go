@@ -23,10 +23,12 @@ type RetryOptions struct {
 	// deadline of the request's context wins.
 	MaxElapsed time.Duration
 
-	// MaxWait bounds one delay before a retry, the server's or the computed
-	// one: 0 means 60 s, negative means unlimited. A longer delay is never
-	// shortened: the call ends at once with the response, and CheckResponse
-	// tells the delay that the server asked for.
+	// MaxWait bounds one delay before a retry, as the server asks for it or as
+	// Backoff computes it: 0 means 60 s, negative means unlimited. What is added
+	// to the server's delay, up to a fifth at random so that processes part and a
+	// second after a reset, comes on top, within LimitOptions.MaxWait. A longer
+	// delay is never shortened: the call ends at once with the response, and
+	// CheckResponse tells the delay that the server asked for.
 	MaxWait time.Duration
 
 	// AttemptTimeout bounds one attempt up to its response headers, and each
@@ -264,7 +266,8 @@ func (c *call) hint(a *attempt, s *signals, now time.Time) {
 	}
 	a.retryAt, a.asked = at, at.Sub(now)
 	if source == hintReset {
-		a.retryAt = at.Add(resetMargin(a.asked, c.set.MaxWait))
+		a.margin = resetMargin(a.asked, c.set.AdmissionWait)
+		a.retryAt = at.Add(a.margin)
 	}
 }
 
@@ -293,7 +296,7 @@ func (c *call) obstacle(a *attempt) Reason {
 		reason = ReasonRetryAfter
 	}
 	gated, gate := c.host.gatedUntil(c)
-	err := c.bounded(a.retryAt, reason, now, c.set.MaxWait)
+	err := c.bounded(a.retryAt, reason, now.Add(a.margin), c.set.MaxWait)
 	if err == nil {
 		err = c.bounded(gated, gate, now, c.set.AdmissionWait)
 	}

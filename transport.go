@@ -239,8 +239,8 @@ func (c *call) judge(a *attempt) {
 	r.verdict = a.verdict
 	if a.closesGate() {
 		r.until, r.asked = a.retryAt, a.asked > 0
-		if c.set.MaxWait >= 0 {
-			r.latest = now.Add(c.set.MaxWait)
+		if c.set.AdmissionWait >= 0 {
+			r.latest = now.Add(c.set.AdmissionWait)
 		}
 	}
 	c.departed = false
