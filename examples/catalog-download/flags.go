@@ -168,7 +168,11 @@ func decodePage(fields polite.PageFields) func(*http.Response, []byte) (polite.B
 		if strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 64)])), "[") {
 			return array(resp, body)
 		}
-		return object(resp, body)
+		batch, err := object(resp, body)
+		if err != nil && json.Valid(body) { // a page, but not of the fields expected
+			err = fmt.Errorf("%w; -fields gives the API's own names", err)
+		}
+		return batch, err
 	}
 }
 

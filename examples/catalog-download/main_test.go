@@ -213,6 +213,16 @@ func TestUnusableCommandLines(t *testing.T) {
 	assert.NoFileExists(t, free)
 }
 
+func TestUnknownFieldsPointToTheFlag(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[{"id":1}]}`)
+	}))
+	defer server.Close()
+	got := invoke(t, "-url", server.URL, "-out", outFile(t))
+	assert.Equal(t, exitFailed, got.code)
+	assert.Contains(t, got.stderr, `the page has no field "dades"; -fields gives the API's own names`)
+}
+
 func TestHelpNamesEveryFlag(t *testing.T) {
 	got := invoke(t, "-h")
 	assert.Equal(t, exitDone, got.code)
