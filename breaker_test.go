@@ -397,3 +397,25 @@ func TestNamesOfBreakerStates(t *testing.T) {
 	assert.Equal(t, []string{"closed", "half-open", "open", "open", "closed"}, []string{
 		polite.BreakerClosed.String(), polite.BreakerHalfOpen.String(), polite.BreakerOpen.String(), polite.BreakerState(9).String(), polite.BreakerState(-1).String()})
 }
+
+// An observer that takes its time delays the call; it does not make the request
+// look as if it had been sent before.
+func TestSlowObserverIsNotPartOfTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took []time.Duration
+		c := polite.New(&polite.Options{
+			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				return answered(req, http.StatusInternalServerError, ""), nil
+			}),
+			Breaker: polite.BreakerOptions{Failures: 1},
+			Trace: &polite.Trace{
+				Breaker: func(polite.BreakerEvent) { time.Sleep(7 * time.Second) },
+				Attempt: func(e polite.AttemptEvent) { took = append(took, e.Duration) },
+			},
+		})
+		for range 3 {
+			fetch(t.Context(), c, "http://api.test/")
+		}
+		assert.Equal(t, []time.Duration{0, 0, 0}, took)
+	})
+}

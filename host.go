@@ -63,6 +63,7 @@ func (r *ruling) add(now, at time.Time, reason Reason) {
 func (h *hostState) admit(c *call, now time.Time) ruling {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now = later(now, h.last) // the clock may have been looked at before another call took its turn
 	if c.lane == nil {
 		h.began++
 		c.order = h.began

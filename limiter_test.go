@@ -235,3 +235,32 @@ func TestCancelledWaitsLeaveNothingBehind(t *testing.T) {
 		assert.Zero(t, stats.InFlight)
 	})
 }
+
+// The clock is looked at again after the caller's functions: one that takes its
+// time neither loosens a rate nor makes a request look as if it had been sent
+// before.
+func TestSlowFunctionsDoNotLoosenARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var sent, took []time.Duration
+		c := polite.New(&polite.Options{
+			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				sent = append(sent, time.Since(start))
+				return answered(req, http.StatusOK, ""), nil
+			}),
+			Limit: polite.LimitOptions{Rates: []polite.Rate{{N: 10, Per: 9 * time.Second, Burst: 2}}}, // and one more per second
+			Cost: func(req *http.Request) int {
+				if req.URL.Path == "/slow" {
+					time.Sleep(10 * time.Second)
+				}
+				return 1
+			},
+			Trace: &polite.Trace{Attempt: func(e polite.AttemptEvent) { took = append(took, e.Duration) }},
+		})
+		for _, path := range []string{"/slow", "/", "/"} {
+			require.Equal(t, http.StatusOK, fetch(t.Context(), c, "http://api.test"+path))
+		}
+		assert.Equal(t, []time.Duration{10 * time.Second, 10 * time.Second, 11 * time.Second}, sent)
+		assert.Equal(t, []time.Duration{0, 0, 0}, took)
+	})
+}

@@ -318,11 +318,15 @@ func (c *call) publish(a *attempt, s *signals, found findings, now time.Time) {
 	}
 }
 
-func (c *call) publishBreaker(now time.Time) {
+// publishBreaker reports whether there was something to tell.
+func (c *call) publishBreaker(now time.Time) bool {
 	if c.t.opts.Breaker.Disable {
-		return
+		return false
 	}
-	if e, ok := c.host.breakerChanged(now); ok && c.trace != nil && c.trace.Breaker != nil {
-		c.trace.Breaker(e)
+	e, changed := c.host.breakerChanged(now)
+	if !changed || c.trace == nil || c.trace.Breaker == nil {
+		return false
 	}
+	c.trace.Breaker(e)
+	return true
 }

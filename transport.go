@@ -169,6 +169,9 @@ func (c *call) begin() error {
 	if c.set.MaxElapsed >= 0 {
 		c.deadline = c.now.Add(c.set.MaxElapsed)
 	}
+	if t.opts.QuotaKey != nil || t.opts.Cost != nil || t.opts.Surcharge != nil { // which may have taken their time
+		c.now = time.Now()
+	}
 	c.key = t.opts.Retry.idempotencyKey(req)
 	c.endpoint = endpointOf(req)
 	c.host = t.hosts.of(req.URL)
@@ -195,7 +198,9 @@ func (c *call) admission() error {
 	c.mercy = c.mercyAt(since)
 	var told Reason
 	for now := since; ; now = time.Now() {
-		c.publishBreaker(now) // first, for an observer that panics must find nothing taken
+		if c.publishBreaker(now) { // first, for an observer that panics must find nothing taken
+			now = time.Now() // and it may have taken its time
+		}
 		r := c.host.admit(c, now)
 		if r.refused != nil {
 			return r.refused
