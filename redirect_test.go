@@ -2,6 +2,8 @@ package polite_test
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -128,4 +130,16 @@ func TestRedirectThatIsNotFollowedIsReturned(t *testing.T) {
 		assert.Equal(t, 302, resp.StatusCode)
 		assert.Equal(t, 302, responseError(t, resp).StatusCode)
 	})
+}
+
+// A server may redirect to names that fill the memory of hosts; nothing is kept
+// of one that is longer than any.
+func TestRedirectToAnEndlessNameIsRefused(t *testing.T) {
+	name := strings.Repeat("x", 1<<20) + ".test"
+	h := &hops{answers: map[string][]*http.Response{"a.test/": {hop(302, "https://"+name+"/")}}}
+	c := polite.New(&polite.Options{Base: h})
+	_, err := c.Get(t.Context(), "https://a.test/")
+	require.ErrorContains(t, err, "more than 1000 bytes of scheme and host")
+	assert.Less(t, len(err.Error()), 2000)
+	assert.Equal(t, []string{"https://a.test"}, slices.Collect(hostNames(c.Transport())))
 }

@@ -3,6 +3,7 @@ package polite_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -326,16 +327,23 @@ func TestPanickingDecodeLeavesNothingBehind(t *testing.T) {
 // Bad requests are refused with a clear error before anything is counted.
 func TestBadRequestsAreRefusedClearly(t *testing.T) {
 	s := serving(t)
-	tr := polite.NewTransport(steadily(s.Transport()))
+	o, told := steadily(s.Transport()), ""
+	o.Trace = &polite.Trace{Stop: func(e polite.StopEvent) { told += fmt.Sprintf("%+v\n", e) }}
+	tr := polite.NewTransport(o)
 	for name, req := range map[string]*http.Request{
 		"without a URL":  {Method: http.MethodGet},
 		"without a host": {Method: http.MethodGet, URL: &url.URL{Path: "/v1/cafes"}},
+		"with userinfo":  {Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "ona:s3cr3t@a.test"}},
+		"with a control": {Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "s3cr3t\u0085.test"}},
+		"1000 bytes":     {Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "s3cr3t." + strings.Repeat("a", 1000)}},
 	} {
 		resp, err := tr.RoundTrip(req)
 		assert.Nil(t, resp)
 		assert.ErrorContains(t, err, name)
 		assert.ErrorContains(t, err, "not sent")
+		assert.NotContains(t, err.Error(), "s3cr3t")
 	}
+	assert.NotContains(t, told, "s3cr3t")
 	assert.Zero(t, s.Requests())
 	assert.Empty(t, slices.Collect(hostNames(tr)))
 }

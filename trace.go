@@ -110,7 +110,7 @@ type Trace struct {
 // Request identifies the request of an event.
 type Request struct {
 	Method string
-	Host   string // scheme://host:port; empty, as Path is, for a request without a host
+	Host   string // scheme://host:port; empty, as Path is, for a URL that names no host
 	Path   string
 }
 
@@ -287,7 +287,7 @@ func (e DiagnosisEvent) facts() (attrs []slog.Attr) {
 // event is the part of every event that names the request.
 func (c *call) event() Request {
 	r := Request{Method: cmp.Or(c.req.Method, http.MethodGet)}
-	if u := c.req.URL; u != nil && u.Host != "" {
+	if u := c.req.URL; checkRequest(c.req) == nil {
 		r.Host, r.Path = hostKeyOf(u).String(), u.Path
 	}
 	return r
