@@ -89,7 +89,7 @@ func (h *hostState) moveLocked(c *call, r *report, s *signals) {
 	if from := c.lane; l != from {
 		for o := from.flight.first; o != nil; {
 			next := o.next
-			if o == c || o.endpoint == c.endpoint && o.set.QuotaKey == "" {
+			if o == c || o.endpoint == c.endpoint && o.set.QuotaKey == "" && !o.isSurcharge() {
 				from.handOver(o, l)
 			}
 			o = next

@@ -7,6 +7,9 @@ import "time"
 // requests under way as a call with that quota's cost; the call it belongs to
 // does the waiting and the sending. It is guarded by the host's mutex.
 
+// isSurcharge tells it from a call.
+func (c *call) isSurcharge() bool { return c.req == nil }
+
 // levy gives the call its surcharge, if there is one.
 func (c *call) levy(key string, units int) {
 	if units > 0 && key != c.set.QuotaKey {
@@ -22,13 +25,16 @@ func (h *hostState) surchargeLocked(c *call, r *ruling, now time.Time) {
 		s.stepOut()
 		return
 	}
-	if s.lane == nil {
-		s.lane, s.order = &h.lane, c.order
-		if s.set.QuotaKey != "" {
-			s.lane = h.openLocked(laneKey{quota: s.set.QuotaKey})
-		}
+	l := &h.lane
+	if s.set.QuotaKey != "" {
+		l = h.openLocked(laneKey{quota: s.set.QuotaKey})
 	}
-	l := s.lane
+	if l == c.lane { // beyond maxLanes two keys share one, and the call would wait behind itself
+		s.stepOut()
+		s.lane = nil
+		return
+	}
+	s.lane, s.order = l, c.order
 	s.endpoint, s.mercy = l.endpoint, c.mercy // it is no stranger there
 	at, reason := l.gate.admit(now, l.last, l.flight.n)
 	r.add(now, at, reason)
@@ -60,12 +66,17 @@ func (s *call) stepOut() {
 // depart enters the surcharge of a call that is about to be sent. It is never
 // the probe of its lane, for its answer tells nothing.
 func (s *call) depart(now time.Time) {
-	s.lane.book(s, now)
+	if s.lane != nil {
+		s.lane.book(s, now)
+	}
 }
 
 // arrive enters the end of the attempt. What was refused is not charged.
 func (s *call) arrive(r *report) {
 	l := s.lane
+	if l == nil {
+		return
+	}
 	l.flight.remove(s)
 	if r.uncounted || r.verdict.Outcome == Throttled {
 		return

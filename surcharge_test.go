@@ -134,3 +134,50 @@ func TestSurchargeOfTheRequestsOwnKeyIsNone(t *testing.T) {
 		require.EqualValues(t, 3, statsOf(t, client.Transport()).Quotas[0].Remaining)
 	})
 }
+
+// Of more keys than are told apart the further ones share the books of the empty
+// key. A surcharge there would have to wait behind the request that it is for.
+func TestSurchargeInTheRequestsOwnBooksIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := quick(roundTripper(func(req *http.Request) (*http.Response, error) {
+			return answered(req, http.StatusOK, "", "X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "30"), nil
+		}))
+		o.QuotaKey = func(r *http.Request) string { return r.URL.Path }
+		o.Surcharge = func(*http.Request) (string, int) { return "", 2 }
+		client := polite.New(o)
+		for i := range 64 {
+			took(t, client, fmt.Sprintf("http://api.test/%d", i))
+		}
+		for range 3 {
+			assert.Zero(t, took(t, client, "http://api.test/another"))
+		}
+	})
+}
+
+// What is under way on an endpoint moves to its bucket when that becomes known; a
+// surcharge stays in the quota that it is booked in.
+func TestSurchargeDoesNotFollowAnEndpointToItsBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket, search := "general", make(chan struct{})
+		client := surcharged(roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/s9" {
+				<-search
+				return answered(req, http.StatusOK, ""), nil
+			}
+			return answered(req, http.StatusOK, "", "X-RateLimit-Bucket", bucket, "X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "30"), nil
+		}))
+		took(t, client, "http://api.test/read")
+		var wg sync.WaitGroup
+		wg.Go(func() { took(t, client, "http://api.test/s9") })
+		synctest.Wait()
+		bucket = "other"
+		took(t, client, "http://api.test/read")
+		close(search)
+		wg.Wait()
+		left := map[string]int64{}
+		for _, q := range statsOf(t, client.Transport()).Quotas {
+			left[q.Policy] = q.Remaining
+		}
+		assert.Equal(t, map[string]int64{"general": 3, "other": 5}, left)
+	})
+}
