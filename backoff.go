@@ -14,50 +14,68 @@ import (
 // RetryOptions.MaxWait ends the call.
 type Backoff func(failed int) time.Duration
 
-// Exponential returns a Backoff of initial × factor^(failed−1), randomised by
-// ±jitter and never above max, the random part included: near the ceiling the
-// undisturbed delay stops at max/(1+jitter), so that jitter survives there.
+// Exponential is an exponential backoff with jitter. Its Delay is the Backoff:
 //
-// Zero values are the defaults of polite: initial 1 s, max 60 s, factor 2,
-// jitter 0.5 (delays spread from half to one and a half times). A negative
-// jitter means none, a jitter above 1 means 1, any other factor below 1 means 1
-// (a constant delay). Negative durations mean the default, as zero does.
+//	Backoff: polite.Exponential{Initial: 200 * time.Millisecond}.Delay
 //
-// Without jitter clients that failed together return together; see RFC 6585
-// section 4 and the literature on exponential backoff and jitter.
-func Exponential(initial, max time.Duration, factor, jitter float64) Backoff {
-	if initial <= 0 {
-		initial = time.Second
+// The zero value has the defaults. Without jitter clients that failed together
+// return together; see RFC 6585 section 4 and the literature on exponential
+// backoff and jitter.
+type Exponential struct {
+	// Initial is the delay after the first failure, before jitter: 0 or
+	// negative means 1 s.
+	Initial time.Duration
+
+	// Max bounds every delay, the random part included: 0 or negative means
+	// 60 s. Near it the undisturbed delay stops at Max/(1+Jitter), so that
+	// jitter survives there.
+	Max time.Duration
+
+	// Factor is how many times longer each delay is than the one before: 0
+	// means 2; negative, and anything else below 1, means 1 (a constant delay).
+	Factor float64
+
+	// Jitter is the share by which a delay is shortened or lengthened at
+	// random: 0 means 0.5 (from half to one and a half times), negative means
+	// none, above 1 means 1.
+	Jitter float64
+}
+
+func (e *Exponential) withDefaults() {
+	if e.Initial <= 0 {
+		e.Initial = time.Second
 	}
-	if max <= 0 {
-		max = time.Minute
+	if e.Max <= 0 {
+		e.Max = time.Minute
 	}
 	switch {
-	case factor == 0 || math.IsNaN(factor):
-		factor = 2
-	case factor < 1:
-		factor = 1
+	case e.Factor == 0 || math.IsNaN(e.Factor):
+		e.Factor = 2
+	case e.Factor < 1:
+		e.Factor = 1
 	}
 	switch {
-	case jitter == 0 || math.IsNaN(jitter):
-		jitter = 0.5
-	case jitter < 0:
-		jitter = 0
-	case jitter > 1:
-		jitter = 1
+	case e.Jitter == 0 || math.IsNaN(e.Jitter):
+		e.Jitter = 0.5
+	default:
+		e.Jitter = max(0, min(e.Jitter, 1))
 	}
-	ceiling := time.Duration(float64(max) / (1 + jitter))
-	return func(failed int) time.Duration {
-		interval := backoff.ExponentialBackOff{
-			InitialInterval:     grown(min(initial, ceiling), factor, failed-1, ceiling),
-			RandomizationFactor: jitter,
-			Multiplier:          factor,
-			MaxInterval:         ceiling,
-			Clock:               backoff.SystemClock,
-		}
-		interval.Reset()
-		return min(interval.NextBackOff(), max)
+}
+
+// Delay is a Backoff: Initial × Factor^(failed−1), randomised by ±Jitter, and
+// never above Max. A failed below 1 counts as 1. It is safe for concurrent use.
+func (e Exponential) Delay(failed int) time.Duration {
+	e.withDefaults()
+	ceiling := time.Duration(float64(e.Max) / (1 + e.Jitter))
+	interval := backoff.ExponentialBackOff{
+		InitialInterval:     grown(min(e.Initial, ceiling), e.Factor, failed-1, ceiling),
+		RandomizationFactor: e.Jitter,
+		Multiplier:          e.Factor,
+		MaxInterval:         ceiling,
+		Clock:               backoff.SystemClock,
 	}
+	interval.Reset()
+	return min(interval.NextBackOff(), e.Max)
 }
 
 // Constant returns a Backoff that always waits d; zero or less means at once.

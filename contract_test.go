@@ -120,7 +120,7 @@ func TestBackoffDoublesFromOneSecond(t *testing.T) {
 
 // Duty 4, the randomness: a factor of 0.5 to 1.5, and 60 s at most.
 func TestDefaultBackoffSpreadsByHalfAndEndsAtAMinute(t *testing.T) {
-	backoff := polite.Exponential(0, 0, 0, 0)
+	backoff := polite.Exponential{}.Delay
 	for failed := 1; failed <= 70; failed++ {
 		undisturbed := min(time.Second<<min(failed-1, 20), 40*time.Second)
 		low, high := time.Hour, time.Duration(0)

@@ -283,3 +283,10 @@ func (g fieldGroup) bucket(quotas []Quota) string {
 
 // shortName is a name that a server uses, as far as it is read.
 func shortName(name string) string { return name[:min(len(name), maxName)] }
+
+// isCached reports whether a response comes from a cache, and so says nothing
+// about the quota (RFC 9111 section 5.1).
+func isCached(h http.Header) bool {
+	age := h.Get("Age")
+	return age != "" && age != "0"
+}

@@ -34,7 +34,7 @@ func serving(t testing.TB, replies ...politetest.Reply) *politetest.Server {
 // steadily are the default options with a backoff that has no jitter: 1 s, 2 s,
 // 4 s.
 func steadily(base http.RoundTripper) *polite.Options {
-	return &polite.Options{Base: base, Retry: polite.RetryOptions{Backoff: polite.Exponential(0, 0, 0, -1)}}
+	return &polite.Options{Base: base, Retry: polite.RetryOptions{Backoff: polite.Exponential{Jitter: -1}.Delay}}
 }
 
 // request is a request with or without a body, and with headers as pairs.

@@ -37,7 +37,7 @@ type RetryOptions struct {
 	AttemptTimeout time.Duration
 
 	// Backoff computes the delay where the server gave none; nil means
-	// Exponential with its defaults.
+	// Exponential{}.Delay.
 	Backoff Backoff
 
 	// BudgetRatio bounds the retries of failures (Outcome Failed) for which the
@@ -191,14 +191,14 @@ func (o *RetryOptions) withDefaults() {
 	o.MaxWait = cmp.Or(o.MaxWait, time.Minute)
 	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, 30*time.Second)
 	if o.Backoff == nil {
-		o.Backoff = Exponential(0, 0, 0, 0)
+		o.Backoff = Exponential{}.Delay
 	}
 	o.BudgetRatio = cmp.Or(o.BudgetRatio, 0.1)
 }
 
 // budget is the retry budget of one host: a token for every retry of a failure
-// for which the server named no delay. Successes fill it, so in an outage the retries end
-// and the host sees little more than the callers' own demand.
+// for which the server named no delay. Successes fill it, so in an outage the
+// retries end and the host sees little more than the callers' own demand.
 type budget struct {
 	spent float64   // tokens taken and not yet returned; 0 is full
 	floor time.Time // when the last retry was granted for free
@@ -312,11 +312,4 @@ func (c *call) obstacle(a *attempt) Reason {
 		return ReasonBudget
 	}
 	return 0
-}
-
-// isCached reports whether a response comes from a cache, and so says nothing
-// about the quota (RFC 9111 section 5.1).
-func isCached(h http.Header) bool {
-	age := h.Get("Age")
-	return age != "" && age != "0"
 }

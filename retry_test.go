@@ -27,7 +27,7 @@ func TestRefusalWithoutAHintIsBackedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, politetest.Respond(429).Times(-1))
 		start := time.Now()
-		o := &polite.Options{Base: s.Transport(), Retry: polite.RetryOptions{Backoff: polite.Exponential(100*time.Millisecond, 0, 2, -1)}}
+		o := &polite.Options{Base: s.Transport(), Retry: polite.RetryOptions{Backoff: polite.Exponential{Initial: 100 * time.Millisecond, Jitter: -1}.Delay}}
 		resp, _ := do(t, polite.New(o), request(t, http.MethodGet, aCoffee, ""))
 		assert.Equal(t, 429, resp.StatusCode)
 		assert.Equal(t, []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond}, arrivedAfter(s, start))
