@@ -38,9 +38,6 @@ const toMilliseconds = "2006-01-02T15:04:05.999Z07:00"
 // Unwrap returns the error of the last attempt, if any.
 func (e *CircuitOpenError) Unwrap() error { return e.Err }
 
-// Timeout reports false: waiting longer was not tried.
-func (e *CircuitOpenError) Timeout() bool { return false }
-
 // again is the end of the message of a call that was sent before.
 func again(attempts int, err error) string {
 	if err == nil {

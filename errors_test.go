@@ -257,7 +257,6 @@ func TestErrorsKnowWhetherTimeWasTheBound(t *testing.T) {
 		timeout:                                true,
 		&polite.RetryError{Err: timeout}:       true,
 		&polite.RetryError{Err: errLost}:       false,
-		&polite.CircuitOpenError{}:             false,
 		&polite.WaitError{Bound: "deadline"}:   true,
 		&polite.WaitError{Bound: "MaxWaiting"}: false,
 		&polite.WaitError{Bound: "Rate.N"}:     false,
