@@ -12,10 +12,10 @@ type attemptKey struct{}
 func (a *attempt) Deadline() (time.Time, bool) { return a.call.ctx.Deadline() }
 
 // Done is closed when the attempt is cancelled.
-func (a *attempt) Done() <-chan struct{} { return a.current().Done() }
+func (a *attempt) Done() <-chan struct{} { return a.live().Done() }
 
 // Err says why Done is closed.
-func (a *attempt) Err() error { return a.current().Err() }
+func (a *attempt) Err() error { return a.live().Err() }
 
 // Value finds the attempt (the outermost one, where Transports are nested), its
 // hooks, and all values of the caller.
@@ -31,7 +31,7 @@ func (a *attempt) Value(key any) any {
 			return a.hooks()
 		}
 	}
-	return a.current().Value(key)
+	return a.live().Value(key)
 }
 
 // hooks returns the attempt's hooks while it is under way, else nil.
@@ -44,7 +44,8 @@ func (a *attempt) hooks() any {
 	return &a.wire.trace
 }
 
-func (a *attempt) current() context.Context {
+// live is the attempt's context while it is under way, then the caller's.
+func (a *attempt) live() context.Context {
 	if a.over.Load() {
 		return a.call.ctx
 	}

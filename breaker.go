@@ -125,17 +125,6 @@ func (b *breaker) until(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// brokenUntil is when the breaker lets a probe through, if it is known to be
-// open still at the given instant; zero otherwise.
-func (h *hostState) brokenUntil(at time.Time) time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.breaker == nil {
-		return time.Time{}
-	}
-	return h.breaker.until(at)
-}
-
 // changed returns the change of state that was not yet published, if any.
 func (b *breaker) changed() (from, to BreakerState, ok bool) {
 	to = b.state()
@@ -191,4 +180,47 @@ func (b *breaker) success() error {
 		return errFailed
 	}
 	return nil
+}
+
+// recordLocked tells the breaker, which the first failure brings to life.
+func (h *hostState) recordLocked(c *call, o Outcome) {
+	if h.breaker == nil && o == Failed && !h.opts.Breaker.Disable {
+		h.breaker = newBreaker(&h.opts.Breaker)
+	}
+	permit := c.permit
+	c.permit = nil
+	if permit == nil && h.breaker != nil { // sent before the breaker was there
+		permit, _ = h.breaker.allow()
+	}
+	if permit != nil {
+		permit(o)
+	}
+}
+
+// brokenUntil is when the breaker lets a probe through, if it is known to be
+// open still at the given instant; zero otherwise.
+func (h *hostState) brokenUntil(at time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.breaker == nil {
+		return time.Time{}
+	}
+	return h.breaker.until(at)
+}
+
+// breakerChanged returns a change of the breaker's state not yet published.
+func (h *hostState) breakerChanged(now time.Time) (e BreakerEvent, ok bool) {
+	h.mu.Lock()
+	b := h.breaker
+	h.mu.Unlock()
+	if b == nil {
+		return e, false
+	}
+	if e.From, e.To, ok = b.changed(); ok {
+		e.Host = h.key.String()
+		if e.To == BreakerOpen {
+			e.Until = b.until(now)
+		}
+	}
+	return e, ok
 }

@@ -251,21 +251,6 @@ func (h *hostState) arrive(c *call, r report, s *signals) findings {
 	return found
 }
 
-// recordLocked tells the breaker, which the first failure brings to life.
-func (h *hostState) recordLocked(c *call, o Outcome) {
-	if h.breaker == nil && o == Failed && !h.opts.Breaker.Disable {
-		h.breaker = newBreaker(&h.opts.Breaker)
-	}
-	permit := c.permit
-	c.permit = nil
-	if permit == nil && h.breaker != nil { // sent before the breaker was there
-		permit, _ = h.breaker.allow()
-	}
-	if permit != nil {
-		permit(o)
-	}
-}
-
 // vacate gives the place in flight back: the response's body has ended.
 func (h *hostState) vacate() {
 	h.mu.Lock()
@@ -292,23 +277,6 @@ func (h *hostState) gatedUntil(c *call) (time.Time, Reason) {
 		g = &h.gate
 	}
 	return g.until, g.reason()
-}
-
-// breakerChanged returns a change of the breaker's state not yet published.
-func (h *hostState) breakerChanged(now time.Time) (e BreakerEvent, ok bool) {
-	h.mu.Lock()
-	b := h.breaker
-	h.mu.Unlock()
-	if b == nil {
-		return e, false
-	}
-	if e.From, e.To, ok = b.changed(); ok {
-		e.Host = h.key.String()
-		if e.To == BreakerOpen {
-			e.Until = b.until(now)
-		}
-	}
-	return e, ok
 }
 
 func (h *hostState) eachLaneLocked(f func(*lane)) {

@@ -54,8 +54,8 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 			threshold: threshold,
 			last:      l.last,
 		})
-		if reason == ReasonBrake && !at.IsZero() && !c.mercy.IsZero() {
-			at = earlier(at, c.mercy)
+		if reason == ReasonBrake && !at.IsZero() && !c.brakeEnd.IsZero() {
+			at = earlier(at, c.brakeEnd)
 		}
 		r.add(now, at, reason)
 	}

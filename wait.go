@@ -24,9 +24,9 @@ func (c *call) bounded(until time.Time, reason Reason, since time.Time, most tim
 	return &WaitError{Host: c.host.key.String(), Reason: reason, Until: until, Bound: bound, Attempts: c.attempts}
 }
 
-// mercyAt is when the brake lets a call go that began to wait at since: it
+// endOfBrake is when the brake lets a call go that began to wait at since: it
 // takes half of the time that the call has, for what it spreads is there.
-func (c *call) mercyAt(since time.Time) time.Time {
+func (c *call) endOfBrake(since time.Time) time.Time {
 	var end time.Time
 	if c.set.AdmissionWait >= 0 {
 		end = since.Add(c.set.AdmissionWait)
