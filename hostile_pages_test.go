@@ -107,7 +107,7 @@ func TestNextBeyondItsBoundIsRefused(t *testing.T) {
 // and not a loop.
 func TestTotalsThatCannotBe(t *testing.T) {
 	for total, want := range map[string]string{
-		"-1": "", "null": "", "-0": "at once", "-9e18": "not a whole number",
+		"-1": "", "null": "", "-0": "more items than the total", "-9e18": "not a whole number",
 		"9e18": "not a whole number", "9007199254740993000": "not a whole number", "1e400": "not a whole number", "1.5": "not a whole number",
 		`"NaN"`: "not a number", `"Infinity"`: "not a number", `"0x10"`: "not a number", `true`: "not a number", `[1]`: "not a number", `{}`: "not a number",
 		`"` + strings.Repeat("9", 1<<20) + `"`: "not a whole number", `"` + strings.Repeat("x", 1<<20) + `"`: "not a number",
@@ -119,8 +119,9 @@ func TestTotalsThatCannotBe(t *testing.T) {
 			require.NoError(t, err, total)
 			assert.Equal(t, []int{1}, items, "until the empty page")
 			assert.Len(t, s.asked(), 2)
-		case "at once": // a total of nothing ends the walk, as the server says
-			require.NoError(t, err)
+		case "more items than the total": // nothing, it says, and yet an item came
+			require.ErrorIs(t, err, polite.ErrTooManyItems)
+			assert.Equal(t, []int{1}, items)
 			assert.Len(t, s.asked(), 1)
 		default:
 			require.ErrorContains(t, err, want, "%.20s", total)
@@ -151,7 +152,8 @@ func TestLargestTotalEndsWithAnEmptyPage(t *testing.T) {
 // A Decode function of one's own may report any number: the checkpoint of such
 // a walk is good all the same.
 func TestDecodesNumbersNeedNotBePossible(t *testing.T) {
-	p := pagerOf(rows(3, 1), polite.NumberedPages{URL: pagesURL, Size: 1})
+	server := &pageServer{answer: func(n int, _ *http.Request) reply { return reply{body: fmt.Sprint("page ", n)} }}
+	p := pagerOf(server, polite.NumberedPages{URL: pagesURL, Size: 1})
 	p.Decode = func(*http.Response, []byte) (polite.Batch[int], error) {
 		most := math.MaxInt
 		return polite.Batch[int]{Items: []int{1}, Total: &most, Pages: most}, nil

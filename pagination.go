@@ -75,7 +75,9 @@ type Pager[T any] struct {
 	AllowOrigins []string
 
 	// AllowRepeats accepts a cursor or link that was followed before, for
-	// servers that hand out one constant handle. MaxPages still ends the walk.
+	// servers that hand out one constant handle, and with OffsetPages and
+	// NumberedPages a page that is the same as the one before it, and more
+	// items than the total. MaxPages still ends the walk.
 	AllowRepeats bool
 
 	// AllowIncomplete ends a walk without an error where the server sends no
@@ -108,6 +110,8 @@ type Batch[T any] struct {
 	// LinkPages, which looks at the Link header where this is empty. The other
 	// schemes ignore it.
 	Next string
+
+	raw []byte // the items as JSONPage met them; nil = the whole body stands for them
 }
 
 // Page is one page as it was delivered.
@@ -129,9 +133,10 @@ type Page[T any] struct {
 	Restarts int
 
 	route     *route
-	start     mark  // before the page's first item
-	next      mark  // after its last one
-	delivered []int // positions on the page, from 0, of Items
+	start     mark   // before the page's first item
+	next      mark   // after its last one
+	imprint   uint64 // see walk.repeated
+	delivered []int  // positions on the page, from 0, of Items
 }
 
 // CheckpointAfter returns a checkpoint for Pager.Resume that stands after the
@@ -139,17 +144,18 @@ type Page[T any] struct {
 // next one. Numbers outside that range count as the nearer end. A walk resumed
 // at the end of the collection asks for nothing and delivers nothing.
 //
-// A checkpoint is a short printable string without spaces. It holds a position
-// and a fingerprint of the scheme, of the host's name, and of the path and query of
-// the URL; no headers, no userinfo, and of a query only what the server's own
-// link added to the first page's. Servers may change a collection between two
+// A checkpoint is a short printable string without spaces. It holds a position,
+// a fingerprint of the scheme, of the host's name, and of the path and query of
+// the URL, and with OffsetPages and NumberedPages a hash of the page before it;
+// no headers, no userinfo, and of a query only what the server's own link added
+// to the first page's. Servers may change a collection between two
 // walks: what the position means then is theirs to say.
 func (p *Page[T]) CheckpointAfter(n int) string {
 	if n >= len(p.Items) {
 		return p.route.checkpoint(p.next, p.Progress.Total)
 	}
 	first := p.delivered[max(n, 0)]
-	return p.route.checkpoint(p.route.within(p.start, first), p.Progress.Total)
+	return p.route.checkpoint(p.route.within(p.start, first, p.imprint), p.Progress.Total)
 }
 
 // Progress tells how far a walk is.
@@ -221,8 +227,18 @@ var (
 	ErrTooManyPages = errors.New("too many pages")
 
 	// ErrPageLoop: the server named a page as the next one that this walk has
-	// already been to; see Pager.AllowRepeats.
+	// already been to, or sent the items of one page again as the next page, as
+	// a server does that does not know the parameter of OffsetPages or
+	// NumberedPages. What is the same is told by Key, by the JSON of the items
+	// (JSONPage), or else by the body. The repeated page was not delivered. See
+	// Pager.AllowRepeats.
 	ErrPageLoop = errors.New("pages go in a circle")
+
+	// ErrTooManyItems: more items came, by offset or number, than the server's
+	// latest total: some come twice, or the total is wrong. All that came was
+	// delivered. Leave Batch.Total out if it is not to be relied on; the walk
+	// then ends with an empty page. See Pager.AllowRepeats.
+	ErrTooManyItems = errors.New("more items than the total")
 
 	// ErrNextRefused: the link to the next page leads to an origin that is not
 	// allowed, holds userinfo, or is no link; or it, or the cursor, is longer

@@ -28,13 +28,14 @@ type savedMark struct {
 	Query  []string `json:"q,omitempty"` // the link's query, see abridge
 	Skip   int      `json:"s,omitempty"`
 	Passed int      `json:"n,omitempty"`
+	Before uint64   `json:"b,omitempty"` // see mark
 	Total  *int     `json:"t,omitempty"`
 	End    bool     `json:"e,omitempty"`
 }
 
 // checkpoint writes a mark down. A total of -1 is not known.
 func (r *route) checkpoint(m mark, total int) string {
-	s := savedMark{Kind: r.kind, Of: r.fingerprint(), At: m.at, Skip: m.skip, Passed: m.passed, End: m.end}
+	s := savedMark{Kind: r.kind, Of: r.fingerprint(), At: m.at, Skip: m.skip, Passed: m.passed, Before: m.before, End: m.end}
 	if total >= 0 {
 		s.Total = &total
 	}
@@ -81,7 +82,7 @@ func (r *route) resume(text string) (m mark, total int, err error) {
 	if s.Of != r.fingerprint() {
 		return bad("it is of another collection or page size")
 	}
-	m = mark{place{at: s.At, token: s.Cursor, skip: s.Skip, end: s.End}, s.Passed}
+	m = mark{place{at: s.At, token: s.Cursor, skip: s.Skip, end: s.End}, s.Passed, s.Before}
 	if s.Link != "" {
 		link, err := r.follow(r.base, r.restored(s.Link, s.Query))
 		if err != nil {

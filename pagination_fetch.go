@@ -9,6 +9,15 @@ import (
 type fetchedPage[T any] struct {
 	Batch[T]
 	sighting
+	imprint uint64 // 0 = not made
+}
+
+// told is the total that the page tells; -1 if it does not.
+func (got *fetchedPage[T]) told() int {
+	if got.Total == nil {
+		return -1
+	}
+	return max(-1, min(*got.Total, maxCount))
 }
 
 // fetch asks for the page at p. It may be called by several goroutines.
@@ -28,6 +37,7 @@ func (w *walk[T]) fetch(ctx context.Context, p place, needs int) (*fetchedPage[T
 		if err != nil {
 			return err
 		}
+		got.imprint = w.imprintOf(&batch, body)
 		got.Batch = batch
 		got.sighting = sighting{items: len(batch.Items), next: batch.Next, header: resp.Header, url: target}
 		if resp.Request != nil && resp.Request.URL != nil {

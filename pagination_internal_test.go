@@ -64,7 +64,7 @@ func TestPagerDeclaresHowManyPagesAreStillToCome(t *testing.T) {
 
 	route, err := scheme.route()
 	require.NoError(t, err)
-	r.walk(t, scheme, route.checkpoint(mark{place{at: 15}, 15}, 45), 1)
+	r.walk(t, scheme, route.checkpoint(mark{place{at: 15}, 15, 0}, 45), 1)
 	assert.Equal(t, map[int]int{15: 3, 25: 2, 35: 1}, r.needs, "a checkpoint brings the total along")
 }
 

@@ -37,7 +37,7 @@ func JSONPage[T any](fields PageFields) func(*http.Response, []byte) (Batch[T], 
 		if err := json.Unmarshal(body, &page); err != nil {
 			return batch, err
 		}
-		if batch.Items, err = pageItems[T](page, fields.Items); err != nil {
+		if batch.Items, batch.raw, err = pageItems[T](page, fields.Items); err != nil {
 			return batch, err
 		}
 		if batch.Total, err = page.count(fields.Total); err != nil {
@@ -64,18 +64,18 @@ func AromaPages[T any](client *Client, url string) *Pager[T] {
 	}
 }
 
-func pageItems[T any](page jsonObject, path string) (items []T, err error) {
-	raw, err := page.find(path)
+func pageItems[T any](page jsonObject, path string) (items []T, raw json.RawMessage, err error) {
+	raw, err = page.find(path)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case raw == nil:
-		return nil, fmt.Errorf("the page has no field %q", path)
+		return nil, nil, fmt.Errorf("the page has no field %q", path)
 	}
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, fmt.Errorf("field %q: %w", path, err)
+		return nil, nil, fmt.Errorf("field %q: %w", path, err)
 	}
-	return items, nil
+	return items, raw, nil
 }
 
 // jsonObject is an object of which only the needed fields get decoded.

@@ -23,7 +23,8 @@ type Scheme interface {
 // OffsetPages are pages that begin after a number of items:
 // ?limit=100&offset=200. The walk advances by the items that arrive, since
 // servers may send fewer than asked, and ends when it reaches the total that
-// the pages tell, or with an empty page.
+// the pages tell, or with an empty page. A page that is the same as the one
+// before, as from a server that calls the offset otherwise, is ErrPageLoop.
 type OffsetPages struct {
 	URL         string
 	Size        int    // items to ask for per page; 0 means 100, negative is an error
@@ -33,7 +34,8 @@ type OffsetPages struct {
 
 // NumberedPages are pages with numbers: ?page=3&per_page=100. The walk ends
 // with the last page if the pages tell their number, when it reaches the total
-// if they tell that, or with an empty page.
+// if they tell that, or with an empty page. A page that is the same as the one
+// before, as from a server that calls the number otherwise, is ErrPageLoop.
 type NumberedPages struct {
 	URL       string
 	Size      int    // items to ask for per page; 0 means 100, negative is an error
@@ -116,10 +118,11 @@ type place struct {
 	end   bool   // after the last page
 }
 
-// mark is a place and the number of items before its page.
+// mark is a place and what stands before its page.
 type mark struct {
 	place
-	passed int
+	passed int    // items
+	before uint64 // imprint of the page before, or of the one that an offset cuts; 0 = not known
 }
 
 // parse reads the scheme's URL and checks the rest of the scheme.
@@ -170,13 +173,17 @@ func (r *route) target(p place) *url.URL {
 	return &u
 }
 
-// within is the mark after the first n items of the page at m.
-func (r *route) within(m mark, n int) mark {
-	if r.kind == byOffset {
-		return mark{place{at: m.at + n}, m.passed + n}
+// within is the mark after the first n items of the page at m, which has that
+// imprint.
+func (r *route) within(m mark, n int, imprint uint64) mark {
+	switch {
+	case r.kind != byOffset:
+		m.skip = n
+		return m
+	case n == 0: // the page itself is yet to come
+		return m
 	}
-	m.skip = n
-	return m
+	return mark{place{at: m.at + n}, m.passed + n, imprint}
 }
 
 // sighting is what a page tells about the way on.

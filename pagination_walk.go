@@ -103,7 +103,10 @@ func (w *walk[T]) run(ctx context.Context, yield func(*Page[T], error) bool) {
 		if err != nil && w.restarted(err) {
 			continue
 		}
-		if got, err = w.excused(got, err); err != nil {
+		if got, err = w.excused(got, err); err == nil {
+			err = w.repeated(got)
+		}
+		if err != nil {
 			yield(nil, w.stopped(err))
 			return
 		}
@@ -145,7 +148,7 @@ func (w *walk[T]) excused(got *fetchedPage[T], err error) (*fetchedPage[T], erro
 	switch {
 	case w.EmptyOn404 && w.taken == 0 && w.Resume == "" && hasStatus(err, http.StatusNotFound):
 		none := 0
-		return &fetchedPage[T]{Batch[T]{Total: &none}, sighting{url: w.route.base}}, nil
+		return &fetchedPage[T]{Batch: Batch[T]{Total: &none}, sighting: sighting{url: w.route.base}}, nil
 	case w.expired(err):
 		return nil, fmt.Errorf("%w: %w", ErrCursorExpired, err)
 	}
@@ -163,13 +166,13 @@ func (w *walk[T]) pass(got *fetchedPage[T]) (*Page[T], error) {
 	w.taken++
 	w.regular = w.taken == 1 || got.items == w.latest || w.route.kind == byNumber
 	w.latest, w.largest = got.items, max(w.largest, got.items)
-	if got.Total != nil && *got.Total >= 0 {
-		w.total = min(*got.Total, maxCount)
+	if total := got.told(); total >= 0 {
+		w.total = total
 	}
 	if got.Pages > 0 {
 		w.pages = min(got.Pages, maxCount)
 	}
-	page := &Page[T]{Number: w.taken, Restarts: w.restarts, route: w.route, start: w.here}
+	page := &Page[T]{Number: w.taken, Restarts: w.restarts, route: w.route, start: w.here, imprint: got.imprint}
 	for i := min(w.here.skip, got.items); i < got.items; i++ {
 		if w.keys == nil || w.keys.add(w.Key(got.Items[i])) {
 			page.Items = append(page.Items, got.Items[i])
@@ -187,7 +190,7 @@ func (w *walk[T]) pass(got *fetchedPage[T]) (*Page[T], error) {
 // behind it. With an error, which ends the walk, it is where it could be
 // resumed once the cause is gone.
 func (w *walk[T]) next(got *fetchedPage[T], passed int) (mark, error) {
-	stay := w.route.within(w.here, got.items)
+	stay := w.route.within(w.here, got.items, got.imprint)
 	next, err := w.route.after(w.here.place, got.sighting)
 	if err != nil {
 		return stay, err
@@ -196,12 +199,14 @@ func (w *walk[T]) next(got *fetchedPage[T], passed int) (mark, error) {
 		next.end = next.end || w.enough(passed)
 	}
 	switch {
+	case w.beyond(got.items, passed):
+		return stay, fmt.Errorf("%w: does the server know the parameter %q, and is the total not an estimate?", ErrTooManyItems, w.route.atParam)
 	case next.end && !w.AllowIncomplete && w.short(got.items, passed):
 		return stay, fmt.Errorf("%w: the last page has come", ErrIncomplete)
 	case !next.end && !w.route.counted() && !w.AllowRepeats && !w.been.add(w.route.hash(next)):
-		return mark{next, passed}, ErrPageLoop
+		return mark{next, passed, 0}, ErrPageLoop
 	}
-	return mark{next, passed}, nil
+	return mark{next, passed, got.imprint}, nil
 }
 
 // ordinal is which page of the collection here is, from 1, with page numbers.
