@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,7 +72,7 @@ func pageItems[T any](page jsonObject, path string) (items []T, raw json.RawMess
 	case err != nil:
 		return nil, nil, err
 	case raw == nil:
-		return nil, nil, fmt.Errorf("the page has no field %q", path)
+		return nil, nil, fmt.Errorf("the page has no field %q%s", path, page.names())
 	}
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return nil, nil, fmt.Errorf("field %q: %w", path, err)
@@ -80,6 +82,22 @@ func pageItems[T any](page jsonObject, path string) (items []T, raw json.RawMess
 
 // jsonObject is an object of which only the needed fields get decoded.
 type jsonObject map[string]json.RawMessage
+
+// names tells the first of an object's fields, for messages.
+func (o jsonObject) names() string {
+	const most = 8
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		names = append(names, strconv.Quote(name))
+	}
+	switch {
+	case len(names) == 0:
+		return ", nor any other"
+	case len(names) > most:
+		names = append(names[:most], "…")
+	}
+	return "; it has " + strings.Join(names, ", ")
+}
 
 // find returns the field at the path; nil if it, or an object on the way, is
 // absent or null.

@@ -766,9 +766,14 @@ func TestPagerSendsUserinfoOfItsURLAsCredentials(t *testing.T) {
 	assert.Equal(t, "https://api.example/v1?offset=0&limit=100", s.asked()[0])
 }
 
+const manyFields = `{"f9":0,"f8":0,"f7":0,"f6":0,"f5":0,"f4":0,"f3":0,"f2":0,"f1":0}`
+
 func TestPagesOfAnUndecodableBodyAreAnError(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"data":[1]}`:                 `the page has no field "items"`,
+		`{"data":[1]}`:                 `the page has no field "items"; it has "data"`,
+		`{"b":{},"meta":{},"a":1}`:     `the page has no field "items"; it has "a", "b", "meta"`,
+		`{}`:                           `the page has no field "items", nor any other`,
+		manyFields:                     `the page has no field "items"; it has "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", …`,
 		`{"items":7}`:                  `field "items"`,
 		`{"items":["x"]}`:              `field "items"`,
 		`{"items":[1],"total":"many"}`: `field "total"`,

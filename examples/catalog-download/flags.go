@@ -43,10 +43,10 @@ func flags(set *settings) *flag.FlagSet {
 	f := flag.NewFlagSet("catalog-download", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
-	f.StringVar(&set.url, "url", "", "`URL` of the list (a bare host means its /v1/cafes); none starts a limited server of this program's own")
+	f.StringVar(&set.url, "url", "", "`URL` of the list (http://host alone means http://host/v1/cafes); none starts a limited server of this program's own")
 	f.StringVar(&set.token, "token", "", "bearer `token`; better given in the environment variable "+tokenVariable)
 	f.StringVar(&set.out, "out", "catalog.jsonl", "`file` to write, one JSON item per line; its state is kept in file.state")
-	f.BoolVar(&set.resume, "resume", false, "go on with a file that was left incomplete, or start it")
+	f.BoolVar(&set.resume, "resume", false, "go on with a file that was left incomplete, or start it; the other flags are not remembered: give them again")
 	f.IntVar(&set.concurrency, "concurrency", 4, "how many pages to fetch at once, once their number is known (offset and page)")
 	f.Func("limit", "own `rate` limit beside the server's: 60/min, 3/s, 100/10s, or several: 3/s,120/min", func(s string) (err error) {
 		set.rates, err = parseRates(s)
@@ -55,6 +55,10 @@ func flags(set *settings) *flag.FlagSet {
 	set.algorithm = politetest.FixedWindow
 	f.Func("algorithm", "how the program's own server counts: fixed-window (default), sliding-log, sliding-counter, token-bucket or leaky-bucket", func(s string) (err error) {
 		set.algorithm, err = politetest.ParseAlgorithm(s)
+		var unknown *politetest.ConfigError
+		if errors.As(err, &unknown) {
+			return errors.New(unknown.Problem)
+		}
 		return err
 	})
 	f.StringVar(&set.scheme, "scheme", "offset", "how the server names its pages: offset, page, cursor or link")
@@ -92,6 +96,8 @@ func parseFlags(args []string, getenv func(string) string) (*settings, error) {
 		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case set.out == "":
 		err = errors.New("-out is empty")
+	case set.out == "-":
+		err = errors.New("-out needs a file, since the state is kept beside it; \"-\" is none")
 	case set.concurrency < 1:
 		err = fmt.Errorf("-concurrency is %d, must be at least 1", set.concurrency)
 	case strings.ContainsFunc(set.token, func(r rune) bool { return r <= ' ' || r > '~' }):
@@ -111,7 +117,7 @@ func parseFlags(args []string, getenv func(string) string) (*settings, error) {
 func checkURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return "", errors.New("-url is not a whole http or https URL such as https://api.botigaaroma.example/v1/cafes")
+		return "", errors.New("-url must begin with http:// or https://, and a host, as http://127.0.0.1:8080 or https://api.example.com/v1/items")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = cafes
@@ -138,6 +144,10 @@ func (set *settings) paging() polite.Scheme {
 // A batch job waits where a request that a person waits for would give up.
 const patience = 25 * time.Hour
 
+// mostPages is where a download stops that has no end, by default with ten
+// million items. It can be gone on with.
+const mostPages = 100_000
+
 // pager is the polite download, observed by the tally.
 func (set *settings) pager(t *tally, checkpoint string) *polite.Pager[item] {
 	client := polite.New(&polite.Options{
@@ -152,7 +162,7 @@ func (set *settings) pager(t *tally, checkpoint string) *polite.Pager[item] {
 		Decode:      decodePage(polite.PageFields{Items: set.fields["items"], Total: set.fields["total"], Pages: set.fields["pages"], Next: set.fields["next"]}),
 		Resume:      checkpoint,
 		Concurrency: set.concurrency,
-		MaxPages:    -1,
+		MaxPages:    mostPages,
 		Header:      http.Header{"Accept": {"application/json"}},
 	}
 	if set.token != "" {

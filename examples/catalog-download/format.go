@@ -55,6 +55,14 @@ func amount(n int64) string {
 	return thousands(int(n))
 }
 
+// attempts is a number of attempts.
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return thousands(n) + " attempts"
+}
+
 func quoted(name string) string {
 	if name == "" {
 		return ""

@@ -28,6 +28,7 @@ type journal struct {
 
 // state is what the file is known to hold. It is stored as JSON.
 type state struct {
+	Scheme     string `json:"scheme,omitempty"` // -scheme
 	Items      int    `json:"items"`
 	Bytes      int64  `json:"bytes"`
 	Checkpoint string `json:"checkpoint,omitempty"` // where to go on
@@ -48,7 +49,7 @@ func openJournal(path string, resume bool) (*journal, error) {
 	case !info.Mode().IsRegular():
 		return openDevice(path, resume)
 	case !resume:
-		return nil, &unusableError{fmt.Errorf("%s exists; go on with it by -resume, or remove it or name another -out", path)}
+		return nil, &unusableError{fmt.Errorf("%s exists; go on with it by -resume, or download anew into another -out", path)}
 	}
 	return resumeJournal(path)
 }
@@ -137,6 +138,16 @@ func (j *journal) holds(size int64) bool {
 	end := make([]byte, 1)
 	_, err := j.file.ReadAt(end, j.Bytes-1)
 	return err == nil && end[0] == '\n'
+}
+
+// pagedBy notes the scheme of the pages. Only the one that a file was begun with
+// can go on with it.
+func (j *journal) pagedBy(scheme string) error {
+	if j.Scheme != "" && j.Scheme != scheme {
+		return &unusableError{fmt.Errorf("%s was begun with -scheme %s, not %s; resume with that", j.path, j.Scheme, scheme)}
+	}
+	j.Scheme = scheme
+	return nil
 }
 
 // append stores the items of one page and where to go on behind them.

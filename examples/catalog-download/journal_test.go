@@ -142,7 +142,7 @@ func TestResumeOfACompleteFileAsksForNothing(t *testing.T) {
 	require.Equal(t, exitDone, invoke(t, "-url", url, "-out", out).code)
 	got := invoke(t, "-url", "http://localhost:1/v1/cafes", "-out", out, "-resume")
 	assert.Equal(t, exitDone, got.code, got.stderr)
-	assert.Equal(t, out+" is complete: 250 items, nothing to do\n", got.stdout)
+	assert.Equal(t, out+" is complete: 250 items, nothing to do; to download anew, name another -out\n", got.stdout)
 	requireCatalog(t, out, 250)
 }
 

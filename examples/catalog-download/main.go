@@ -23,7 +23,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -75,8 +74,11 @@ func work(ctx context.Context, set *settings, stdout, stderr io.Writer) (err err
 	}
 	defer func() { err = errors.Join(err, file.close()) }()
 	if file.Complete {
-		fmt.Fprintf(stdout, "%s is complete: %s items, nothing to do\n", set.out, thousands(file.Items))
+		fmt.Fprintf(stdout, "%s is complete: %s items, nothing to do; to download anew, name another -out\n", set.out, thousands(file.Items))
 		return nil
+	}
+	if err := file.pagedBy(set.scheme); err != nil {
+		return err
 	}
 	if set.url == "" {
 		server, err := startServer(set)
@@ -93,12 +95,15 @@ func work(ctx context.Context, set *settings, stdout, stderr io.Writer) (err err
 	err = download(ctx, set.pager(t, file.Checkpoint), file, t)
 	show.end()
 	if err != nil {
-		return explain(err, file)
+		return explain(err, set, file)
 	}
 	if file.device { // which may be where stdout goes
 		stdout = stderr
 	}
 	t.print(stdout, file, begun)
+	if begun == 0 && t.onePage() {
+		fmt.Fprintln(stderr, "catalog-download: warning: "+set.loneliness())
+	}
 	return nil
 }
 
@@ -114,28 +119,6 @@ func download(ctx context.Context, pager *polite.Pager[item], file *journal, t *
 		t.page(file.Items, page.Progress.Total)
 	}
 	return file.finish()
-}
-
-// explain turns the error that ended a download into what a person can act on.
-func explain(err error, file *journal) error {
-	advice := ""
-	var answer *polite.ResponseError
-	switch {
-	case errors.Is(err, context.Canceled):
-		err = errors.New("stopped")
-	case errors.As(err, &answer) && answer.StatusCode == http.StatusUnauthorized:
-		advice = "; is the token right? (-token, or the variable " + tokenVariable + ")"
-	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
-		advice = "; is the URL right? (-url)"
-	case errors.Is(err, polite.ErrBadPager):
-		return &unusableError{err}
-	case errors.Is(err, polite.ErrBadCheckpoint):
-		return &unusableError{fmt.Errorf("%s: %w; resume with the -url and -scheme that it was begun with", file.path, err)}
-	}
-	if file.Items > 0 && !file.device {
-		advice += fmt.Sprintf("; %s holds %s items; to go on, run the same command with -resume", file.path, thousands(file.Items))
-	}
-	return fmt.Errorf("%w%s", err, advice)
 }
 
 // unusableError is a mistake of the command line, found before anything was

@@ -166,7 +166,7 @@ func TestRefusedCredentialsAreOneClearLine(t *testing.T) {
 	out := outFile(t)
 	got := invoke(t, "-url", server.URL, "-out", out)
 	assert.Equal(t, exitFailed, got.code)
-	assert.Equal(t, "catalog-download: page 1, after 0 items: GET "+server.URL+"/v1/cafes: 401 Unauthorized: no_autenticat: Cal iniciar sessió.; is the token right? (-token, or the variable POLITE_TOKEN)\n", got.stderr)
+	assert.Equal(t, "catalog-download: page 1, after 0 items: GET "+server.URL+"/v1/cafes: 401 Unauthorized: no_autenticat: Cal iniciar sessió.; no token was sent: give one in the variable POLITE_TOKEN\n", got.stderr)
 	assert.NoFileExists(t, out, "a file that nothing came into would be in the way of the next try")
 	assert.NoFileExists(t, out+".state")
 }
@@ -198,6 +198,9 @@ func TestUnusableCommandLines(t *testing.T) {
 		"directory":          {"-out", t.TempDir()},
 		"no directory":       {"-out", filepath.Join(t.TempDir(), "no", "catalog.jsonl")},
 		"empty name":         {"-out", ""},
+		"standard output":    {"-out", "-"},
+		"URL without scheme": {"-url", "127.0.0.1:8080"},
+		"host without one":   {"-url", "localhost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := invoke(t, args...)
@@ -220,7 +223,7 @@ func TestUnknownFieldsPointToTheFlag(t *testing.T) {
 	defer server.Close()
 	got := invoke(t, "-url", server.URL, "-out", outFile(t))
 	assert.Equal(t, exitFailed, got.code)
-	assert.Contains(t, got.stderr, `the page has no field "dades"; -fields gives the API's own names`)
+	assert.Contains(t, got.stderr, `the page has no field "dades"; it has "items"; -fields gives the API's own names`)
 }
 
 func TestHelpNamesEveryFlag(t *testing.T) {

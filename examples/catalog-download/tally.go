@@ -22,6 +22,7 @@ type tally struct {
 
 	mu       sync.Mutex
 	pages    int
+	total    int // of items, by the latest page; -1 = not told
 	requests int
 	statuses map[int]int // how many answers of each status; 0 = no answer
 	waits    map[polite.Reason]*stopwatch
@@ -90,7 +91,7 @@ func (w *watch) observe(ctx context.Context) context.Context {
 			w.tally.log("the circuit breaker went from %s to %s", e.From, e.To)
 		},
 		Stop: func(e polite.StopEvent) {
-			w.tally.log("gave up after %d attempts: %s", e.Attempts, e.Reason)
+			w.tally.log("ended after %s: %s", attempts(e.Attempts), e.Reason)
 		},
 	})
 }
@@ -153,8 +154,17 @@ func (t *tally) log(format string, args ...any) {
 func (t *tally) page(items, total int) {
 	t.mu.Lock()
 	t.pages++
+	t.total = total
 	t.mu.Unlock()
 	t.show.page(items, total)
+}
+
+// onePage reports whether one page was all, though nothing but its silence says
+// so.
+func (t *tally) onePage() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pages == 1 && t.total < 0
 }
 
 // print writes the summary; the file held begun items before this run.
