@@ -1,14 +1,11 @@
 package polite_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -21,96 +18,6 @@ import (
 	"botigaaroma.example/polite"
 	politetest "botigaaroma.example/polite/httptest"
 )
-
-// The same bytes and the same length on every attempt, whatever the
-// reason to repeat.
-//
-// Cases C001, C003.
-func TestEveryAttemptSendsTheSameMessage(t *testing.T) {
-	const body = `{"linies":[{"cafe":"caf_00007","quantitat":2}],"nota":"gràcies"}`
-	for name, reply := range map[string]politetest.Reply{
-		"503": politetest.Respond(503), "429": politetest.Respond(429, "Retry-After", "1"), "lost": politetest.Fail(politetest.ResetAfter), "refused": politetest.Fail(politetest.Refuse),
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var bodies []string
-				var lengths []int64
-				base := recordBodies(serving(t, reply).Transport(), &bodies)
-				o := steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
-					lengths = append(lengths, req.ContentLength)
-					return base.RoundTrip(req)
-				}))
-				do(t, polite.New(o), request(t, http.MethodPost, aCoffee, body, "Idempotency-Key", "k"))
-				assert.Equal(t, []string{body, body}, bodies)
-				assert.Equal(t, []int64{int64(len(body)), int64(len(body))}, lengths)
-			})
-		})
-	}
-}
-
-// A file that stands in its middle is sent from there, each time.
-//
-// Case C005.
-func TestFileIsSentFromWhereItStands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		content := bytes.Repeat([]byte("0123456789"), 30)
-		path := filepath.Join(t.TempDir(), "file")
-		require.NoError(t, os.WriteFile(path, content, 0o600))
-		file, err := os.Open(path)
-		require.NoError(t, err)
-		_, err = file.Seek(100, io.SeekStart)
-		require.NoError(t, err)
-		var bodies []string
-		o := steadily(recordBodies(serving(t, politetest.Respond(503)).Transport(), &bodies))
-		req, err := http.NewRequest(http.MethodPut, aCoffee, file)
-		require.NoError(t, err)
-		do(t, polite.New(o), req)
-		assert.Equal(t, []string{string(content[100:]), string(content[100:])}, bodies)
-		_, err = file.Read(make([]byte, 1))
-		assert.ErrorIs(t, err, os.ErrClosed, "the caller's body is closed")
-	})
-}
-
-// Streams, forms and empty bodies: the same bytes, or no second attempt.
-func TestBodiesOfAllKindsAreSentWholeOrOnce(t *testing.T) {
-	var form bytes.Buffer
-	w := multipart.NewWriter(&form)
-	require.NoError(t, w.WriteField("nom", "Yirgacheffe"))
-	require.NoError(t, w.Close())
-	large := strings.Repeat("x", 1<<20+1)
-	for name, tc := range map[string]struct {
-		body io.Reader
-		want string
-		sent int
-	}{
-		"stream":           {io.MultiReader(strings.NewReader("in "), strings.NewReader("parts")), "in parts", 2},
-		"byte by byte":     {iotest.OneByteReader(strings.NewReader("slowly")), "slowly", 2},
-		"with its EOF":     {iotest.DataErrReader(strings.NewReader("at once")), "at once", 2},
-		"multipart":        {io.MultiReader(&form), form.String(), 2},
-		"empty stream":     {io.MultiReader(), "", 2},
-		"as large as fits": {io.MultiReader(strings.NewReader(large[1:])), large[1:], 2},
-		"too large":        {io.MultiReader(strings.NewReader(large)), large, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var bodies []string
-				o := steadily(recordBodies(serving(t, politetest.Respond(503)).Transport(), &bodies))
-				req, err := http.NewRequest(http.MethodPut, aCoffee, tc.body)
-				require.NoError(t, err)
-				resp, _ := do(t, polite.New(o), req)
-				require.Len(t, bodies, tc.sent)
-				for _, body := range bodies {
-					assert.True(t, body == tc.want, "%d bytes of %d", len(body), len(tc.want))
-				}
-				if tc.sent == 1 {
-					e := responseError(t, resp)
-					assert.Equal(t, polite.ReasonNotRepeatable, e.Reason)
-					assert.ErrorContains(t, e, "cannot be sent again")
-				}
-			})
-		})
-	}
-}
 
 // A stream without a key is passed on as it comes, and sent again only while
 // nobody has read from it.

@@ -58,6 +58,7 @@ func bodyKinds(t *testing.T) []bodyKind {
 		{name: "multipart stream", open: func() io.Reader { return io.MultiReader(bytes.NewReader(form.Bytes())) }, want: form.String()},
 		{name: "stream", open: func() io.Reader { return io.MultiReader(strings.NewReader(content), strings.NewReader(content)) }, want: content + content},
 		{name: "slow stream", open: func() io.Reader { return iotest.OneByteReader(strings.NewReader(content)) }, want: content},
+		{name: "stream that ends with its last bytes", open: func() io.Reader { return iotest.DataErrReader(strings.NewReader(content)) }, want: content},
 		{name: "empty stream", open: func() io.Reader { return io.MultiReader() }},
 		{name: "stream that fits", open: func() io.Reader { return io.MultiReader(strings.NewReader(fits)) }, want: fits},
 		{name: "stream too long", open: func() io.Reader { return io.MultiReader(strings.NewReader(large)) }, want: large, single: true},

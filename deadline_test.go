@@ -3,6 +3,7 @@ package polite_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"syscall"
 	"testing"
@@ -278,5 +279,60 @@ func TestAdmissionThatComesTooLateTellsTheLastResult(t *testing.T) {
 				assert.Equal(t, 2, s.Requests())
 			})
 		})
+	}
+}
+
+// Whichever bound is the nearer one, the error has the same shape: the reason,
+// that time was the bound, and the last failure.
+//
+// Case C033.
+func TestBothBoundsOfACallFailAlike(t *testing.T) {
+	for name, within := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx = polite.WithOverrides(ctx, polite.Overrides{MaxElapsed: -1})
+			return context.WithTimeout(ctx, time.Second)
+		},
+		"MaxElapsed": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return polite.WithOverrides(ctx, polite.Overrides{MaxElapsed: time.Second}), func() {}
+		},
+	} {
+		for _, lost := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, lost %t", name, lost), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sent := 0
+					o := steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+						if sent++; lost {
+							return nil, errLost
+						}
+						return answered(req, 503, ""), nil
+					}))
+					o.Retry.Backoff = polite.Constant(400 * time.Millisecond)
+					o.Retry.MaxAttempts = 100
+					ctx, cancel := within(t.Context())
+					defer cancel()
+					start := time.Now()
+					resp, err := polite.New(o).Get(ctx, aCoffee)
+					assert.Equal(t, 800*time.Millisecond, time.Since(start), "the fourth would be too late")
+					assert.Equal(t, 3, sent)
+					var reason polite.Reason
+					if lost {
+						var e *polite.RetryError
+						require.ErrorAs(t, err, &e)
+						assert.ErrorIs(t, err, errLost)
+						reason = e.Reason
+					} else {
+						require.NoError(t, err)
+						e := responseError(t, resp)
+						assert.Equal(t, 503, e.StatusCode)
+						reason, err = e.Reason, e
+					}
+					assert.Equal(t, polite.ReasonTime, reason)
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+					var wait *polite.WaitError
+					require.ErrorAs(t, err, &wait)
+					assert.Equal(t, name, wait.Bound)
+				})
+			})
+		}
 	}
 }

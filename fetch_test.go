@@ -1,15 +1,10 @@
 package polite_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,65 +63,6 @@ func TestFetchNeverReturnsAShortBody(t *testing.T) {
 			assert.True(t, e.Sent)
 		})
 	}
-}
-
-// Where the body is streamed, the reader gets the error.
-//
-// Case C191.
-func TestStreamedBodyThatIsCutIsAnErrorToItsReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(t, politetest.Fail(politetest.TruncateBody))
-		transport, stop := s.Pipe()
-		defer stop()
-		resp, err := polite.New(steadily(transport)).Get(t.Context(), aCoffee)
-		require.NoError(t, err)
-		_, err = io.ReadAll(resp.Body)
-		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		require.NoError(t, resp.Body.Close())
-		assert.Equal(t, 1, s.Requests())
-	})
-}
-
-// A compressed body that ends before its trailer is cut.
-//
-// Case C187.
-func TestFetchRepeatsACutGzipStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		w.Write([]byte(strings.Repeat("coffee ", 1000)))
-		w.Close()
-		whole := packed.String()
-		s := serving(t, politetest.Respond(200, "Content-Encoding", "gzip").WithBody(whole[:len(whole)-6]),
-			politetest.Respond(200, "Content-Encoding", "gzip").WithBody(whole))
-		transport, stop := s.Pipe()
-		defer stop()
-		var body string
-		resp, err := polite.New(steadily(transport)).Fetch(request(t, http.MethodGet, aCoffee, ""), func(_ *http.Response, b []byte) error {
-			body = string(b)
-			return nil
-		})
-		require.NoError(t, err)
-		assert.Equal(t, 2, polite.Attempts(resp))
-		assert.Len(t, body, 7000)
-	})
-}
-
-// An empty body that claims to be compressed hides no status.
-//
-// Case C189.
-func TestEmptyGzipBodyHidesNoRefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(t, politetest.Respond(429, "Content-Encoding", "gzip", "Retry-After", "1", "Content-Length", "0").WithBody(""))
-		transport, stop := s.Pipe()
-		defer stop()
-		start := time.Now()
-		resp, err := polite.New(steadily(transport)).Fetch(request(t, http.MethodGet, aCoffee, ""), nil)
-		require.NoError(t, err)
-		assert.Equal(t, 2, polite.Attempts(resp))
-		assert.GreaterOrEqual(t, time.Since(start), time.Second)
-		assert.LessOrEqual(t, time.Since(start), 1200*time.Millisecond)
-	})
 }
 
 // A body whose end is not marked may have been cut: what cannot be decoded is
@@ -239,6 +175,28 @@ func TestFetchOfAPostIsNotRepeated(t *testing.T) {
 			_, err := polite.New(steadily(s.Transport())).Fetch(req, nil)
 			assert.Equal(t, want == 1, err != nil)
 			assert.Equal(t, want, s.Requests())
+		})
+	}
+}
+
+// A call that ends with an error of the caller's own has closed every body, the
+// last one included.
+//
+// Case C043.
+func TestFetchThatReturnsOnlyAnErrorHasClosedEveryBody(t *testing.T) {
+	errOwn := errors.New("not what I expected")
+	for _, last := range []int{200, 503} {
+		synctest.Test(t, func(t *testing.T) {
+			bodies := &counting{base: serving(t, politetest.Respond(503).WithBody("busy").Times(3), politetest.Respond(last).WithBody("last")).Transport()}
+			resp, err := polite.New(steadily(bodies)).Fetch(request(t, http.MethodGet, aCoffee, ""), func(*http.Response, []byte) error { return errOwn })
+			if last == 200 {
+				assert.Nil(t, resp)
+				assert.ErrorIs(t, err, errOwn)
+			} else {
+				require.ErrorAs(t, err, new(*polite.ResponseError))
+			}
+			assert.EqualValues(t, 4, bodies.opened.Load())
+			assert.Zero(t, bodies.open())
 		})
 	}
 }

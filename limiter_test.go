@@ -2,7 +2,10 @@ package polite_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -263,4 +266,79 @@ func TestSlowFunctionsDoNotLoosenARate(t *testing.T) {
 		assert.Equal(t, []time.Duration{10 * time.Second, 10 * time.Second, 11 * time.Second}, sent)
 		assert.Equal(t, []time.Duration{0, 0, 0}, took)
 	})
+}
+
+// A cost-based bucket of 1,000 that gives 50 back every second, kept by the
+// client itself: how long a call waits depends on what it costs, and a cost that
+// can never be met fails at once.
+//
+// Case C143.
+func TestCostDecidesHowLongACallWaits(t *testing.T) {
+	for _, tc := range []struct {
+		spent, next int
+		want        time.Duration
+	}{{502, 502, 80 * time.Millisecond}, {900, 600, 10 * time.Second}, {400, 600, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serving(t)
+			o := steadily(s.Transport())
+			o.Cost = func(req *http.Request) int {
+				cost, err := strconv.Atoi(req.URL.Query().Get("cost"))
+				require.NoError(t, err)
+				return cost
+			}
+			const per = 20 // seconds; N less Burst comes back in them, and one more
+			o.Limit.Rates = []polite.Rate{{N: 1000 + 50*per - 1, Per: per * time.Second, Burst: 1000}}
+			c := polite.New(o)
+			ask := func(cost int) error {
+				resp, err := c.Get(t.Context(), fmt.Sprintf("http://api.test/graphql?cost=%d", cost))
+				if err == nil {
+					readBody(t, resp)
+				}
+				return err
+			}
+			start := time.Now()
+			require.NoError(t, ask(tc.spent))
+			require.NoError(t, ask(tc.next))
+			assert.Equal(t, tc.want, time.Since(start))
+
+			var wait *polite.WaitError
+			require.ErrorAs(t, ask(2000), &wait)
+			assert.Equal(t, "Rate.N", wait.Bound)
+			assert.Equal(t, tc.want, time.Since(start), "at once")
+			assert.Equal(t, 2, s.Requests())
+		})
+	}
+}
+
+// A hundred thousand hosts, one request each, take no more memory than a few
+// thousand.
+//
+// Case C169.
+func TestMemoryOfHostsStaysFlat(t *testing.T) {
+	hosts := 100_000
+	if raceDetector {
+		hosts /= 10
+	}
+	c := polite.New(&polite.Options{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+		return answered(req, 200, "", "X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "99", "X-RateLimit-Reset", "60"), nil
+	})})
+	visit := func(from, to int) uint64 {
+		for i := from; i < to; i++ {
+			resp, err := c.Get(t.Context(), "http://host"+strconv.Itoa(i)+".test/")
+			require.NoError(t, err)
+			resp.Body.Close()
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	early := visit(0, 2000)
+	late := visit(2000, hosts)
+	known := 0
+	for range c.Transport().Hosts() {
+		known++
+	}
+	assert.Equal(t, 1024, known)
+	assert.Less(t, late, early+1<<20)
 }

@@ -78,27 +78,6 @@ func TestRedirectThatKeepsTheMethodKeepsTheBody(t *testing.T) {
 	})
 }
 
-// What the library sets goes to the host that it was set for, and no
-// credential follows to another origin.
-//
-// Case C175.
-func TestNothingOfOursCrossesAnOrigin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &hops{answers: map[string][]*http.Response{
-			"a.test/": {hop(307, "http://b.test/")},
-			"b.test/": {hop(200, "")},
-		}}
-		o := steadily(h)
-		o.Retry.GenerateKeys = true
-		do(t, polite.New(o), request(t, http.MethodPost, "http://ona:secret@a.test/", "x", "Authorization", "Bearer secret", "Cookie", "a=b"))
-		require.Len(t, h.headers, 2)
-		assert.NotEmpty(t, h.headers[0].Get("Idempotency-Key"))
-		assert.NotEqual(t, h.headers[0].Get("Idempotency-Key"), h.headers[1].Get("Idempotency-Key"))
-		assert.Empty(t, h.headers[1].Get("Authorization"))
-		assert.Empty(t, h.headers[1].Get("Cookie"))
-	})
-}
-
 // Hosts on the way are told apart, and Fetch follows too.
 func TestFetchFollowsRedirects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package polite_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -271,28 +272,6 @@ func TestClassifyReadsTheDelayInTheBody(t *testing.T) {
 	})
 }
 
-// 200 with a refusal inside, understood by a classifier; what it peeked
-// at is given back.
-//
-// Case C141.
-func TestClassifyFindsARefusalInASuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serving(t, politetest.Respond(200).WithBody(`{"errors":[{"type":"RATE_LIMITED"}]}`), politetest.Respond(200).WithBody(`{"data":1}`))
-		o := steadily(s.Transport())
-		o.Classify = func(resp *http.Response, err error) polite.Verdict {
-			if err == nil && bytes.Contains(polite.PeekBody(resp, 256), []byte("RATE_LIMITED")) {
-				return polite.Verdict{Outcome: polite.Throttled, Retry: true, Wait: 5 * time.Second}
-			}
-			return polite.DefaultClassify(resp, err)
-		}
-		start := time.Now()
-		resp, body := do(t, polite.New(o), request(t, http.MethodPost, aCoffee, "query", "Idempotency-Key", "q"))
-		assert.Equal(t, `{"data":1}`, body)
-		assert.Equal(t, 2, polite.Attempts(resp))
-		assert.GreaterOrEqual(t, time.Since(start), 5*time.Second)
-	})
-}
-
 // A 403 without any word about a limit is final.
 //
 // Case C137.
@@ -378,23 +357,50 @@ func TestRefreshedTokenIsSentWithTheWholeBody(t *testing.T) {
 	})
 }
 
-// A base that signs is asked on every attempt, after the wait, with
-// that attempt's own body.
+// The base that signs sees each attempt, once the wait is over and with the
+// attempt's own body: a server that refuses a spent token, an old stamp or a
+// wrong digest is satisfied.
 //
 // Cases C201, C203.
-func TestSignerIsAskedOnEveryAttemptAfterTheWait(t *testing.T) {
+func TestEveryAttemptIsSignedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serving(t, politetest.Respond(429, "Retry-After", "1200"))
-		start := time.Now()
-		var stamps []time.Duration
-		o := steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
-			stamps = append(stamps, time.Since(start))
-			return s.Transport().RoundTrip(req)
-		}))
+		const order = "the whole order"
+		var tokens []string
+		signer := func(base http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(req *http.Request) (*http.Response, error) {
+				body, err := io.ReadAll(req.Body)
+				require.NoError(t, err)
+				require.NoError(t, req.Body.Close())
+				tokens = append(tokens, fmt.Sprint("t", len(tokens)+1))
+				signed := req.Clone(req.Context())
+				signed.Header.Set("Authorization", tokens[len(tokens)-1])
+				signed.Header.Set("Stamp", time.Now().Format(time.RFC3339))
+				signed.Header.Set("Digest", string(body))
+				return base.RoundTrip(signed)
+			})
+		}
+		attempts := 0
+		server := roundTripper(func(req *http.Request) (*http.Response, error) {
+			attempts++
+			stamp, err := time.Parse(time.RFC3339, req.Header.Get("Stamp"))
+			require.NoError(t, err)
+			switch {
+			case time.Since(stamp) > 15*time.Minute || req.Header.Get("Digest") != order:
+				return answered(req, 400, ""), nil
+			case attempts == 1:
+				return answered(req, 429, "", "Retry-After", "1200"), nil
+			case attempts == 2:
+				return answered(req, 503, ""), nil
+			case req.Header.Get("Authorization") != "t3":
+				return answered(req, 401, ""), nil
+			}
+			return answered(req, 200, ""), nil
+		})
+		o := steadily(signer(server))
 		o.Retry.MaxWait, o.Retry.MaxElapsed, o.Limit.MaxWait = time.Hour, time.Hour, time.Hour
-		do(t, polite.New(o), request(t, http.MethodPut, aCoffee, "body"))
-		assert.Equal(t, arrivedAfter(s, start), stamps)
-		assert.GreaterOrEqual(t, stamps[1], 20*time.Minute)
+		resp, _ := do(t, polite.New(o), request(t, http.MethodPut, aCoffee, order))
+		assert.Equal(t, 200, resp.StatusCode)
+		assert.Equal(t, []string{"t1", "t2", "t3"}, tokens)
 	})
 }
 

@@ -123,22 +123,6 @@ func TestRefusalAtTheVeryResetIsBackedOff(t *testing.T) {
 	})
 }
 
-// A refusal whose body dribbles does not hold the call up.
-//
-// Case C045.
-func TestStalledErrorBodyDoesNotDelayTheRetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bodies := &counting{base: serving(t, politetest.Respond(429, "Retry-After", "1").With(politetest.StallBody), politetest.Respond(503).With(politetest.StallBody)).Transport()}
-		start := time.Now()
-		resp, _ := do(t, polite.New(steadily(bodies)), request(t, http.MethodGet, aCoffee, ""))
-		assert.Equal(t, 3, polite.Attempts(resp))
-		// A hint counts from the answer, and the drain ends within it. A backoff does too.
-		assert.GreaterOrEqual(t, time.Since(start), 3*time.Second)
-		assert.LessOrEqual(t, time.Since(start), 3200*time.Millisecond)
-		assert.Zero(t, bodies.open())
-	})
-}
-
 // An instant that a server names holds for everybody: on 429 for the quota, on
 // 503 for the host.
 func TestNamedInstantHoldsForEverybody(t *testing.T) {

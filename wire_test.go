@@ -321,8 +321,7 @@ func (d *deadly) Write(p []byte) (int, error) {
 	return d.Conn.Write(p)
 }
 
-// A POST on a connection that died before a byte was written is sent
-// again, with or without GetBody; once bytes were written it is not.
+// A POST on a connection that died before a byte was written is sent again.
 //
 // Case C059.
 func TestPostOnADeadConnectionIsSentAgain(t *testing.T) {
