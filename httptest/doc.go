@@ -39,6 +39,22 @@
 //	X-API-Key: NAME                              key:#FINGERPRINT  a partner
 //	(none)                                       ip:ADDRESS        anonymous; IPv6 by its /64
 //
+// # What can be asked for
+//
+// Coffees are called caf_00001 and up ([Config.Coffees] of them):
+//
+//	GET  /v1/cafes?limit=100&desplacament=200  a page of the catalog; with q=… a search
+//	GET  /v1/cafes/caf_00001                   one coffee
+//	POST /v1/comandes                          an order: {"linies":[{"cafe":"caf_00001","quantitat":1}]}
+//	GET  /v1/comandes                          the caller's own orders
+//	POST /v1/comandes/{id}/pagament            pays one of them; no body
+//	POST /v1/clients                           a sign-up: {"compte":"pau"}
+//	POST /v1/sessions                          a login: {"compte":"pau","contrasenya":"espresso"}
+//	POST /v1/cafes/{id}/imatge                 an upload of any body, by partners and staff
+//	GET  /salut                                the server's health; never limited
+//
+// Orders need a token ("Authorization: Bearer client:7", or it is a 401) and an Idempotency-Key (or a 400).
+//
 // # How it can misbehave
 //
 // [Server.Script] plans the next answers one by one, [Chance] strikes at random from a seed, and [Phase] describes

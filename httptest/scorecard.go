@@ -102,16 +102,19 @@ const (
 // Offences are the reasons, in words, why this client is not well behaved; none = it is.
 func (m Manners) Offences(t Tolerance) []string {
 	var all []string
-	note := func(n int, what string) {
+	note := func(n int, one, more, what string) {
+		if n == 1 {
+			more = one
+		}
 		if n > 0 {
-			all = append(all, fmt.Sprintf("%s: %d %s", m.Client, n, what))
+			all = append(all, fmt.Sprintf("%s: %d %s %s", m.Client, n, more, what))
 		}
 	}
-	note(m.Early, "requests before the instant it had been told to wait for")
-	note(m.UnsafeRepeats, "repeats of unsafe requests without an Idempotency-Key")
-	note(m.Duplicates, "effects that happened twice")
-	note(m.Mismatches, "requests that reuse an Idempotency-Key with another body")
-	note(m.Unclosed, "response bodies that were never closed")
+	note(m.Early, "request", "requests", "before the instant it had been told to wait for")
+	note(m.UnsafeRepeats, "repeat", "repeats", "of unsafe requests without an Idempotency-Key")
+	note(m.Duplicates, "effect", "effects", "that happened twice")
+	note(m.Mismatches, "request", "requests", "with an Idempotency-Key that had come with another body")
+	note(m.Unclosed, "response body", "response bodies", "never closed")
 	share, free := t.Refusals, forgivenRefusals
 	if share == 0 {
 		share = forgivenShare
@@ -119,10 +122,10 @@ func (m Manners) Offences(t Tolerance) []string {
 		share, free = 0, 0
 	}
 	if m.Refusals > free && float64(m.Refusals) > share/100*float64(m.Requests) {
-		note(m.Refusals, fmt.Sprintf("refusals in %d requests", m.Requests))
+		note(m.Refusals, "refusal", "refusals", fmt.Sprintf("in %d requests", m.Requests))
 	}
 	if t.Reopen100ms > 0 && m.Reopen100ms > t.Reopen100ms {
-		note(m.Reopen100ms, "requests in a tenth of a second after a wait was over")
+		note(m.Reopen100ms, "request", "requests", "in a tenth of a second after a wait was over")
 	}
 	return all
 }
@@ -140,6 +143,10 @@ func (c Scorecard) Offences(t Tolerance) []string {
 // misbehaved: came early, repeated or doubled what was not safe, reused a key, left a body open, or was refused
 // more than three times and in more than 5 % of its requests ([Manners.Offences] under the zero [Tolerance]). Call it
 // when the work is done and every response body closed. A server that nobody called passes; see [Server.Requests].
+//
+// The server cannot tell a repetition from a second call that says the same, nor does it know what the caller vouched
+// for: a POST or PATCH without an Idempotency-Key that comes again after a failure counts as a repeat. A test that
+// does so on purpose (polite's Overrides.Idempotent, two alike sign-ups) looks at [Server.Scorecard] itself.
 func RequireWellBehaved(t testing.TB, server *Server) {
 	t.Helper()
 	card := server.Scorecard()

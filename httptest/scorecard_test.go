@@ -247,7 +247,7 @@ func TestRequireWellBehavedFailsForTheRudeAndSaysWhy(t *testing.T) {
 	assert.Empty(t, verdict(s))
 	statuses(t, s, "/v1/cafes", 2)
 	failed := verdict(s)
-	assert.Contains(t, failed, "ip:192.0.2.1: 1 requests before the instant it had been told to wait for")
+	assert.Contains(t, failed, "ip:192.0.2.1: 1 request before the instant it had been told to wait for")
 	assert.Contains(t, failed, "peak/100ms")
 }
 
