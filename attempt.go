@@ -30,6 +30,8 @@ type attempt struct {
 	whole []byte        // the body, once a Fetch has read it to its end
 	phase phase         // how far the attempt came
 
+	broken int // status of an answer whose body a Fetch could not use
+
 	verdict Verdict
 	retryAt time.Time     // the earliest next attempt
 	asked   time.Duration // how long the server asked to wait; 0 if it did not
@@ -188,7 +190,7 @@ func (a *attempt) receive(req *http.Request) {
 	}
 	a.body.Close()
 	if err != nil {
-		a.err, a.resp = err, nil
+		a.err, a.resp, a.broken = err, nil, resp.StatusCode
 		return
 	}
 	a.whole = body

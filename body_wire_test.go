@@ -143,9 +143,9 @@ func assertNotRepeatable(t *testing.T, resp *http.Response, err error) {
 	var lost *polite.RetryError
 	switch {
 	case errors.As(err, &answer):
-		assert.Equal(t, polite.ReasonNotRepeatable, answer.Reason)
+		assert.Equal(t, polite.ReasonBodySpent, answer.Reason)
 	case errors.As(err, &lost):
-		assert.Equal(t, polite.ReasonNotRepeatable, lost.Reason)
+		assert.Equal(t, polite.ReasonBodySpent, lost.Reason)
 	}
 	assert.ErrorContains(t, err, "cannot be sent again")
 }

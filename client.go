@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // Options configures a Client or a Transport: one small struct per stage. The
@@ -212,17 +214,30 @@ func keepBody(resp *http.Response) {
 // one JSON value, in *v: v is set to its zero value first, so that nothing of
 // an earlier attempt remains.
 func JSON[T any](v *T) func(*http.Response, []byte) error {
-	return func(_ *http.Response, body []byte) error {
+	return func(resp *http.Response, body []byte) error {
 		if v == nil {
 			return errors.New("polite: JSON was given a nil pointer")
 		}
 		var fresh T
 		if err := json.Unmarshal(body, &fresh); err != nil {
-			return err
+			return notJSON(resp, err)
 		}
 		*v = fresh
 		return nil
 	}
+}
+
+// notJSON adds to an error of the JSON decoder what the server says the body
+// is, where that is something else: a proxy's page for people, say.
+func notJSON(resp *http.Response, err error) error {
+	if resp == nil || !errors.As(err, new(*json.SyntaxError)) {
+		return err
+	}
+	kind := resp.Header.Get("Content-Type")
+	if kind == "" || strings.Contains(strings.ToLower(kind), "json") {
+		return err
+	}
+	return fmt.Errorf("%s is not JSON: %w", brief(kind), err)
 }
 
 // fetchKey is the context key under which Fetch hands its decode function to

@@ -339,7 +339,7 @@ func TestQueueIsBoundedInNumberAndTime(t *testing.T) {
 		_, err := c.Get(t.Context(), aCoffee)
 		var wait *polite.WaitError
 		require.ErrorAs(t, err, &wait)
-		assert.Equal(t, "MaxWaiting", wait.Bound)
+		assert.Equal(t, "Limit.MaxWaiting", wait.Bound)
 		assert.False(t, errors.Is(err, context.DeadlineExceeded))
 		assert.Zero(t, time.Since(start), "it fails at once")
 		waiting.Wait()
@@ -348,7 +348,7 @@ func TestQueueIsBoundedInNumberAndTime(t *testing.T) {
 		ctx := polite.WithOverrides(t.Context(), polite.Overrides{AdmissionWait: 9 * time.Second})
 		_, err = c.Get(ctx, aCoffee)
 		require.ErrorAs(t, err, &wait)
-		assert.Equal(t, "MaxWait", wait.Bound)
+		assert.Equal(t, "Limit.MaxWait", wait.Bound)
 		assert.Equal(t, polite.ReasonRate, wait.Reason)
 		assert.Equal(t, start.Add(30*time.Second), wait.Until)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)

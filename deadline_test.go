@@ -27,10 +27,10 @@ func TestDelayBeyondTheCallsTimeReturnsTheAnswerAtOnce(t *testing.T) {
 			"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
 				return context.WithTimeout(ctx, 5*time.Minute)
 			},
-			"MaxElapsed": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			"Retry.MaxElapsed": func(ctx context.Context) (context.Context, context.CancelFunc) {
 				return polite.WithOverrides(ctx, polite.Overrides{MaxElapsed: 5 * time.Minute}), func() {}
 			},
-			"MaxWait": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			"Retry.MaxWait": func(ctx context.Context) (context.Context, context.CancelFunc) {
 				return polite.WithOverrides(ctx, polite.Overrides{MaxWait: 5 * time.Minute, MaxElapsed: -1}), func() {}
 			},
 		} {
@@ -55,7 +55,11 @@ func TestDelayBeyondTheCallsTimeReturnsTheAnswerAtOnce(t *testing.T) {
 					require.ErrorAs(t, e, &wait)
 					assert.Equal(t, bound, wait.Bound)
 					assert.Equal(t, start.Add(10*time.Minute), wait.Until)
-					assert.Equal(t, polite.ReasonTime, e.Reason)
+					reason := polite.ReasonTime
+					if bound == "Retry.MaxWait" {
+						reason = polite.ReasonMaxWait
+					}
+					assert.Equal(t, reason, e.Reason)
 					assert.Equal(t, "busy", readBody(t, resp))
 					assert.Equal(t, 1, s.Requests())
 				})
@@ -292,7 +296,7 @@ func TestBothBoundsOfACallFailAlike(t *testing.T) {
 			ctx = polite.WithOverrides(ctx, polite.Overrides{MaxElapsed: -1})
 			return context.WithTimeout(ctx, time.Second)
 		},
-		"MaxElapsed": func(ctx context.Context) (context.Context, context.CancelFunc) {
+		"Retry.MaxElapsed": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return polite.WithOverrides(ctx, polite.Overrides{MaxElapsed: time.Second}), func() {}
 		},
 	} {

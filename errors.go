@@ -51,8 +51,8 @@ const maxText = 1000
 
 // causeOf is the text of a cause as part of one line. Net/http and the decoders
 // quote what a server wrote, control characters and all, up to its whole length;
-// errors.Unwrap leads to the rest.
-func causeOf(err error) string { return oneLine(err.Error(), maxText) }
+// errors.Unwrap leads to the rest. That it is an error of ours has been said.
+func causeOf(err error) string { return oneLine(strings.TrimPrefix(err.Error(), "polite: "), maxText) }
 
 // counted is a number of attempts in words.
 func counted(attempts int) string {
@@ -67,24 +67,64 @@ func counted(attempts int) string {
 // not begun, or was broken off when it grew. Where time was the bound,
 // errors.Is reports it as context.DeadlineExceeded.
 //
-// Bound "MaxWait" is LimitOptions.MaxWait, or before a retry also
-// RetryOptions.MaxWait. A wait that would pass several bounds names the first of
-// "deadline" (the context's), "MaxElapsed" and "MaxWait".
+// Bound names an option, or its place in Overrides: "Retry.MaxWait" (one delay
+// before a retry), "Limit.MaxWait" (one wait for admission), "Retry.MaxElapsed",
+// "Limit.MaxWaiting", or "Rate.N" for a Cost that never fits; or it is
+// "deadline", the context's. A wait that would pass several of them names the
+// first of the deadline, MaxElapsed and MaxWait.
 type WaitError struct {
-	Host     string    // scheme://host:port
-	Reason   Reason    // what would have to be waited for
-	Until    time.Time // the earliest end of the wait; zero if it is not known
-	Bound    string    // what it would pass: "MaxWait", "MaxElapsed", "deadline", "MaxWaiting", or "Rate.N" for a Cost that never fits
-	Attempts int       // attempts made before
-	Err      error     // the error of the last attempt, if any
+	Host     string        // scheme://host:port
+	Reason   Reason        // what would have to be waited for
+	Until    time.Time     // the earliest end of the wait; zero if it is not known
+	Bound    string        // what it would pass
+	Most     time.Duration // what a MaxWait or MaxElapsed is set to; zero with other bounds
+	Attempts int           // attempts made before
+	Err      error         // the error of the last attempt, if any
 }
 
 func (e *WaitError) Error() string {
+	again, met := "", ""
+	if e.Attempts > 0 {
+		again = " again"
+	}
+	if e.Err != nil {
+		met = fmt.Sprintf("; after %s: %s", counted(e.Attempts), causeOf(e.Err))
+	}
+	return fmt.Sprintf("polite: %s: not sent%s: %s%s", e.Host, again, e.why(), met)
+}
+
+// why is what the call could not wait for.
+func (e *WaitError) why() string {
+	switch e.Bound {
+	case boundWaiting:
+		return "as many requests wait already as Limit.MaxWaiting allows"
+	case boundRate:
+		return "its Cost is more than the N of a rate, which never admits it"
+	}
 	until := ""
 	if !e.Until.IsZero() {
 		until = " until " + e.Until.UTC().Format(toMilliseconds)
 	}
-	return fmt.Sprintf("polite: %s: %s%s would pass %s; not sent", e.Host, e.Reason, until, e.Bound) + again(e.Attempts, e.Err)
+	return fmt.Sprintf("the wait%s (%s) would pass %s", until, e.Reason, e.limit())
+}
+
+// limit is the bound as the caller knows it.
+func (e *WaitError) limit() string {
+	switch {
+	case e.Bound == boundDeadline:
+		return "the context's deadline"
+	case e.Most > 0:
+		return fmt.Sprintf("%s (%s)", e.Bound, e.Most)
+	}
+	return e.Bound
+}
+
+// stop is the same as the reason for which a call ends.
+func (e *WaitError) stop() Reason {
+	if e.Bound == boundRetry || e.Bound == boundAdmission {
+		return ReasonMaxWait
+	}
+	return ReasonTime
 }
 
 // Is reports whether target is context.DeadlineExceeded and time was the bound.
@@ -99,11 +139,12 @@ func (e *WaitError) Unwrap() error { return e.Err }
 func (e *WaitError) Timeout() bool { return e.Bound != boundWaiting && e.Bound != boundRate }
 
 const (
-	boundMaxWait  = "MaxWait"
-	boundElapsed  = "MaxElapsed"
-	boundDeadline = "deadline"
-	boundWaiting  = "MaxWaiting"
-	boundRate     = "Rate.N"
+	boundRetry     = "Retry.MaxWait"
+	boundAdmission = "Limit.MaxWait"
+	boundElapsed   = "Retry.MaxElapsed"
+	boundDeadline  = "deadline"
+	boundWaiting   = "Limit.MaxWaiting"
+	boundRate      = "Rate.N"
 )
 
 // RetryError says that the last attempt of a call failed without a response, or
@@ -112,13 +153,17 @@ type RetryError struct {
 	Host     string // scheme://host:port
 	Attempts int    // attempts made
 	Sent     bool   // whether any attempt may have reached the server
+	Status   int    // of the last answer, whose body a Fetch could not read or decode; 0 without one
 	Reason   Reason // why there was no further attempt
 	Err      error  // the error of the last attempt
 }
 
 func (e *RetryError) Error() string {
 	reached := "nothing was sent"
-	if e.Sent {
+	switch {
+	case e.Status > 0:
+		reached = fmt.Sprintf("the server answered %d", e.Status)
+	case e.Sent:
 		reached = "the server may have received it"
 	}
 	return fmt.Sprintf("polite: %s: %s (%s; %s): %s", e.Host, counted(e.Attempts), e.Reason, reached, causeOf(e.Err))
@@ -157,6 +202,9 @@ type BodyTooLargeError struct {
 }
 
 func (e *BodyTooLargeError) Error() string {
+	if e.Bound == MaxFetch {
+		return fmt.Sprintf("polite: response body larger than %d bytes (%d MiB, polite.MaxFetch)", e.Bound, MaxFetch>>20)
+	}
 	return fmt.Sprintf("polite: response body larger than %d bytes", e.Bound)
 }
 

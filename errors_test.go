@@ -229,19 +229,31 @@ func TestErrorsReadAlone(t *testing.T) {
 		"polite: circuit breaker of https://api.test is open until 2026-03-01T12:00:00Z; not sent": &polite.CircuitOpenError{Host: "https://api.test", Until: until},
 		"polite: circuit breaker of https://api.test is half-open and its probe is under way; not sent again after 2 attempts: connection lost": &polite.CircuitOpenError{
 			Host: "https://api.test", Attempts: 2, Err: errLost},
-		"polite: https://api.test: quota exhausted until 2026-03-01T12:00:00Z would pass MaxWait; not sent": &polite.WaitError{
-			Host: "https://api.test", Reason: polite.ReasonQuota, Until: until, Bound: "MaxWait"},
-		"polite: https://api.test: the client's own rate limit until 2026-03-01T12:00:00.25Z would pass deadline; not sent again after 3 attempts: connection lost": &polite.WaitError{
+		"polite: https://api.test: not sent: the wait until 2026-03-01T12:00:00Z (quota exhausted) would pass Limit.MaxWait (2m0s)": &polite.WaitError{
+			Host: "https://api.test", Reason: polite.ReasonQuota, Until: until, Bound: "Limit.MaxWait", Most: 2 * time.Minute},
+		"polite: https://api.test: not sent again: the wait until 2026-03-01T12:00:00.25Z (the client's own rate limit) would pass the context's deadline; after 3 attempts: connection lost": &polite.WaitError{
 			Host: "https://api.test", Reason: polite.ReasonRate, Until: until.Add(250 * time.Millisecond), Bound: "deadline", Attempts: 3, Err: errLost},
-		"polite: https://api.test: others wait before it would pass MaxWaiting; not sent": &polite.WaitError{
-			Host: "https://api.test", Reason: polite.ReasonQueue, Bound: "MaxWaiting"},
+		"polite: https://api.test: not sent: the wait (a probe is under way) would pass Retry.MaxElapsed (5m0s)": &polite.WaitError{
+			Host: "https://api.test", Reason: polite.ReasonProbe, Bound: "Retry.MaxElapsed", Most: 5 * time.Minute},
+		"polite: https://api.test: not sent: as many requests wait already as Limit.MaxWaiting allows": &polite.WaitError{
+			Host: "https://api.test", Reason: polite.ReasonQueue, Bound: "Limit.MaxWaiting"},
+		"polite: https://api.test: not sent: its Cost is more than the N of a rate, which never admits it": &polite.WaitError{
+			Host: "https://api.test", Reason: polite.ReasonRate, Bound: "Rate.N"},
 		"polite: https://api.test: 1 attempt (a repetition cannot help; nothing was sent): connection lost": &polite.RetryError{
 			Host: "https://api.test", Attempts: 1, Reason: polite.ReasonFinal, Err: errLost},
 		"polite: https://api.test: 4 attempts (no attempts left; the server may have received it): connection lost": &polite.RetryError{
 			Host: "https://api.test", Attempts: 4, Sent: true, Reason: polite.ReasonAttempts, Err: errLost},
-		"polite: no answer from the server within 30s":             &polite.AttemptTimeoutError{After: 30 * time.Second},
-		"polite: response body larger than 67108864 bytes":         &polite.BodyTooLargeError{Bound: polite.MaxFetch},
-		"polite: PUT http://api.test/x: 500 Internal Server Error": &polite.ResponseError{Method: "PUT", URL: "http://api.test/x", StatusCode: 500},
+		"polite: no answer from the server within 30s": &polite.AttemptTimeoutError{After: 30 * time.Second},
+		"polite: https://api.test: 1 attempt (a repetition cannot help; the server answered 200): decoding the response: no number": &polite.RetryError{
+			Host: "https://api.test", Attempts: 1, Sent: true, Status: 200, Reason: polite.ReasonFinal, Err: errors.New("polite: decoding the response: no number")},
+		"polite: response body larger than 67108864 bytes (64 MiB, polite.MaxFetch)": &polite.BodyTooLargeError{Bound: polite.MaxFetch},
+		"polite: PUT http://api.test/x: 500 Internal Server Error":                   &polite.ResponseError{Method: "PUT", URL: "http://api.test/x", StatusCode: 500},
+		"polite: GET http://api.test/x: 429 Too Many Requests after 2 attempts; the server asked to wait 1m30s, longer than Retry.MaxWait (1m0s) allows": &polite.ResponseError{
+			Method: "GET", URL: "http://api.test/x", StatusCode: 429, Attempts: 2, RetryAfter: 90 * time.Second, Cause: &polite.WaitError{Bound: "Retry.MaxWait", Most: time.Minute}},
+		"polite: GET http://api.test/x: 503 Service Unavailable; another attempt would have to wait longer than the context's deadline allows": &polite.ResponseError{
+			Method: "GET", URL: "http://api.test/x", StatusCode: 503, Attempts: 1, Reason: polite.ReasonTime, Cause: &polite.WaitError{Bound: "deadline"}},
+		"polite: POST http://api.test/x: 503 Service Unavailable; not safe to repeat without an Idempotency-Key": &polite.ResponseError{
+			Method: "POST", URL: "http://api.test/x", StatusCode: 503, Attempts: 1, Reason: polite.ReasonNotRepeatable},
 	} {
 		assert.EqualError(t, err, want)
 	}
@@ -254,12 +266,12 @@ func TestErrorsKnowWhetherTimeWasTheBound(t *testing.T) {
 		error
 		Timeout() bool
 	}]bool{
-		timeout:                                true,
-		&polite.RetryError{Err: timeout}:       true,
-		&polite.RetryError{Err: errLost}:       false,
-		&polite.WaitError{Bound: "deadline"}:   true,
-		&polite.WaitError{Bound: "MaxWaiting"}: false,
-		&polite.WaitError{Bound: "Rate.N"}:     false,
+		timeout:                                      true,
+		&polite.RetryError{Err: timeout}:             true,
+		&polite.RetryError{Err: errLost}:             false,
+		&polite.WaitError{Bound: "deadline"}:         true,
+		&polite.WaitError{Bound: "Limit.MaxWaiting"}: false,
+		&polite.WaitError{Bound: "Rate.N"}:           false,
 	} {
 		assert.Equal(t, want, err.Timeout(), "%T %v", err, err)
 		assert.Equal(t, want, errors.Is(err, context.DeadlineExceeded), "%T %v", err, err)

@@ -162,6 +162,27 @@ func TestFetchOfAnErrorStatusGivesBoth(t *testing.T) {
 	})
 }
 
+// An answer that came whole and is no JSON is told with its status, and with
+// what the server says it is.
+func TestFetchTellsWhatCameInsteadOfJSON(t *testing.T) {
+	const start = "Get \"http://api.test/v1/cafes/caf_00001\": polite: http://api.test: 1 attempt (a repetition cannot help; the server answered 200): decoding the response: "
+	for name, tc := range map[string]struct{ kind, body, want string }{
+		"a page for people": {"text/html; charset=utf-8", "<html>", "text/html; charset=utf-8 is not JSON: invalid character '<' looking for beginning of value"},
+		"JSON cut short":    {"application/problem+json", `{"nom":`, "unexpected end of JSON input"},
+		"another type":      {"text/plain", `[]`, "json: cannot unmarshal array into Go value of type struct { Nom string }"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := polite.New(steadily(serving(t, politetest.Respond(200, "Content-Type", tc.kind).WithBody(tc.body)).Transport()))
+			var v struct{ Nom string }
+			_, err := c.Fetch(request(t, http.MethodGet, aCoffee, ""), polite.JSON(&v))
+			var e *polite.RetryError
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, 200, e.Status)
+			assert.EqualError(t, err, start+tc.want)
+		})
+	}
+}
+
 // A POST whose answer breaks off has been acted upon, and is not sent again
 // without a promise.
 func TestFetchOfAPostIsNotRepeated(t *testing.T) {

@@ -33,11 +33,11 @@ func JSONPage[T any](fields PageFields) func(*http.Response, []byte) (Batch[T], 
 			return batch, nil
 		case fields == PageFields{}:
 			err = json.Unmarshal(body, &batch.Items)
-			return batch, err
+			return batch, notJSON(resp, err)
 		}
 		page := jsonObject{}
 		if err := json.Unmarshal(body, &page); err != nil {
-			return batch, err
+			return batch, notJSON(resp, err)
 		}
 		if batch.Items, batch.raw, err = pageItems[T](page, fields.Items); err != nil {
 			return batch, err

@@ -53,14 +53,21 @@ func (e *ResponseError) Error() string {
 	if e.TraceID != "" {
 		fmt.Fprintf(&b, " (trace %s)", brief(e.TraceID))
 	}
-	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, "; the server asked to wait %s", e.RetryAfter)
-	}
 	if e.Attempts > 1 {
 		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
 	}
+	var wait *WaitError
+	long := errors.As(e.Cause, &wait)
+	switch {
+	case long && e.RetryAfter > 0:
+		fmt.Fprintf(&b, "; the server asked to wait %s, longer than %s allows", e.RetryAfter, wait.limit())
+	case long:
+		fmt.Fprintf(&b, "; another attempt would have to wait longer than %s allows", wait.limit())
+	case e.RetryAfter > 0:
+		fmt.Fprintf(&b, "; the server asked to wait %s", e.RetryAfter)
+	}
 	switch e.Reason {
-	case ReasonBudget, ReasonBreaker, ReasonNotRepeatable: // of this side, not of the server
+	case ReasonBudget, ReasonBreaker, ReasonNotRepeatable, ReasonBodySpent: // of this side, not of the server
 		fmt.Fprintf(&b, "; %s", e.Reason)
 	}
 	return b.String()

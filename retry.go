@@ -143,18 +143,16 @@ const (
 	answered              // the server answered
 )
 
-// mayRepeat reports whether the request can be sent once more without doing
-// twice what the caller asked for once.
-func (c *call) mayRepeat(p phase) bool {
+// unrepeatable is why the request cannot be sent once more, and no more than
+// once done; 0 if it can.
+func (c *call) unrepeatable(p phase) Reason {
 	switch {
+	case p != notSent && !isIdempotent(c.req.Method) && !c.promised():
+		return ReasonNotRepeatable // the server may have acted: RFC 9110 section 9.2.2
 	case !c.body.replayable():
-		return false // the bytes are gone
-	case p == notSent:
-		return true // the server never saw it
-	case isIdempotent(c.req.Method):
-		return true // RFC 9110 section 9.2.2
+		return ReasonBodySpent // the bytes are gone
 	}
-	return c.promised()
+	return 0
 }
 
 // promised reports whether the caller vouches that a repetition is safe.
@@ -296,13 +294,13 @@ func (c *call) obstacle(a *attempt) Reason {
 		reason = ReasonRetryAfter
 	}
 	gated, gate := c.host.gatedUntil(c)
-	err := c.bounded(a.retryAt, reason, now.Add(a.margin), c.set.MaxWait)
-	if err == nil {
-		err = c.bounded(gated, gate, now, c.set.AdmissionWait)
+	wait := c.bounded(a.retryAt, reason, now.Add(a.margin), boundRetry)
+	if wait == nil {
+		wait = c.bounded(gated, gate, now, boundAdmission)
 	}
-	if err != nil {
-		a.cause = err
-		return ReasonTime
+	if wait != nil {
+		a.cause = wait
+		return wait.stop()
 	}
 	if until := c.host.brokenUntil(later(a.retryAt, gated)); !until.IsZero() {
 		a.cause = &CircuitOpenError{Host: c.host.key.String(), Until: until, Attempts: c.attempts}

@@ -562,7 +562,7 @@ func TestNamesOfOutcomesAndReasons(t *testing.T) {
 	assert.Equal(t, "ignored", polite.Outcome(99).String())
 	assert.Equal(t, "unknown", polite.Reason(0).String())
 	assert.Equal(t, "unknown", polite.Reason(99).String())
-	for r := polite.ReasonBackoff; r <= polite.ReasonTime; r++ {
+	for r := polite.ReasonBackoff; r <= polite.ReasonCancelled; r++ {
 		assert.NotEqual(t, "unknown", r.String())
 	}
 }

@@ -46,7 +46,7 @@ func TestHintBeyondMaxWaitComesBackAtOnceAndWhole(t *testing.T) {
 			var wait *polite.WaitError
 			require.ErrorAs(t, e.Cause, &wait)
 			assert.Equal(t, polite.ReasonRetryAfter, wait.Reason)
-			assert.Equal(t, "MaxWait", wait.Bound)
+			assert.Equal(t, "Retry.MaxWait", wait.Bound)
 			assert.Equal(t, start.Add(tc.hint), wait.Until)
 			assert.ErrorIs(t, e, context.DeadlineExceeded)
 

@@ -40,19 +40,29 @@ const (
 	// ReasonAttempts is that all attempts are used up.
 	ReasonAttempts
 	// ReasonNotRepeatable is that a repetition could do twice what the caller
-	// asked for once, or that the body cannot be sent again.
+	// asked for once. An Idempotency-Key (see RetryOptions.GenerateKeys) or
+	// Overrides.Idempotent makes it safe.
 	ReasonNotRepeatable
+	// ReasonBodySpent is that the request's body cannot be sent again: it has no
+	// Request.GetBody and is not kept, because it is longer than 1 MiB or was
+	// not thought repeatable.
+	ReasonBodySpent
 	// ReasonFinal is that a repetition cannot help.
 	ReasonFinal
-	// ReasonTime is that the delay would pass the time that the call has, or
-	// that its context has ended.
+	// ReasonMaxWait is that the delay before the next attempt is longer than
+	// RetryOptions.MaxWait or LimitOptions.MaxWait; the call itself had time.
+	ReasonMaxWait
+	// ReasonTime is that the delay would pass the deadline of the call's context
+	// or RetryOptions.MaxElapsed, or that either has passed.
 	ReasonTime
+	// ReasonCancelled is that the caller cancelled the call's context.
+	ReasonCancelled
 )
 
 var reasons = [...]string{
 	ReasonBackoff:       "backoff",
-	ReasonRetryAfter:    "asked to wait by the server",
-	ReasonProbe:         "waiting for a probe's answer",
+	ReasonRetryAfter:    "asked by the server",
+	ReasonProbe:         "a probe is under way",
 	ReasonQuota:         "quota exhausted",
 	ReasonBrake:         "spreading the rest of the quota",
 	ReasonRate:          "the client's own rate limit",
@@ -61,9 +71,12 @@ var reasons = [...]string{
 	ReasonBreaker:       "circuit breaker open",
 	ReasonBudget:        "the client's own retry budget is spent",
 	ReasonAttempts:      "no attempts left",
-	ReasonNotRepeatable: "not safe to repeat, or its body cannot be sent again",
+	ReasonNotRepeatable: "not safe to repeat without an Idempotency-Key",
+	ReasonBodySpent:     "its body cannot be sent again without Request.GetBody",
 	ReasonFinal:         "a repetition cannot help",
+	ReasonMaxWait:       "the wait is longer than MaxWait allows",
 	ReasonTime:          "not enough time left",
+	ReasonCancelled:     "the caller cancelled",
 }
 
 // String returns the reason as a short phrase.

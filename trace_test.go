@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"botigaaroma.example/polite"
 	politetest "botigaaroma.example/polite/httptest"
@@ -59,8 +60,11 @@ func TestTraceTellsWhyACallStops(t *testing.T) {
 		polite.ReasonAttempts:      {politetest.Respond(503), http.MethodGet, func(o *polite.Options) { o.Retry.MaxAttempts = 2 }},
 		polite.ReasonFinal:         {politetest.Respond(500), http.MethodGet, nil},
 		polite.ReasonNotRepeatable: {politetest.Respond(503), http.MethodPost, nil},
-		polite.ReasonTime:          {politetest.Respond(503, "Retry-After", "61"), http.MethodGet, nil},
-		polite.ReasonBreaker:       {politetest.Respond(503), http.MethodGet, func(o *polite.Options) { o.Breaker.Failures = 1 }},
+		polite.ReasonMaxWait:       {politetest.Respond(503, "Retry-After", "61"), http.MethodGet, nil},
+		polite.ReasonTime: {politetest.Respond(503, "Retry-After", "61"), http.MethodGet, func(o *polite.Options) {
+			o.Retry.MaxElapsed = time.Minute
+		}},
+		polite.ReasonBreaker: {politetest.Respond(503), http.MethodGet, func(o *polite.Options) { o.Breaker.Failures = 1 }},
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,13 +91,16 @@ func TestTraceTellsWhyACallStops(t *testing.T) {
 func TestTraceTellsOfCallsThatNeverBegan(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
 	coffee := polite.Request{Method: http.MethodGet, Host: "http://api.test", Path: "/v1/cafes/caf_00001"}
 	for name, tc := range map[string]struct {
 		req  *http.Request
 		want polite.StopEvent
 	}{
-		"cancelled":     {request(t, http.MethodGet, aCoffee, "").WithContext(cancelled), polite.StopEvent{Request: coffee, Reason: polite.ReasonTime}},
+		"cancelled":     {request(t, http.MethodGet, aCoffee, "").WithContext(cancelled), polite.StopEvent{Request: coffee, Reason: polite.ReasonCancelled}},
 		"without a URL": {&http.Request{}, polite.StopEvent{Request: polite.Request{Method: http.MethodGet}, Reason: polite.ReasonFinal}},
+		"too late":      {request(t, http.MethodGet, aCoffee, "").WithContext(late), polite.StopEvent{Request: coffee, Reason: polite.ReasonTime}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stops []polite.StopEvent
@@ -103,6 +110,25 @@ func TestTraceTellsOfCallsThatNeverBegan(t *testing.T) {
 			tc.want.Err = err
 			assert.Error(t, err)
 			assert.Equal(t, []polite.StopEvent{tc.want}, stops)
+		})
+	}
+}
+
+// A caller that cancels has not run out of time.
+func TestCancelledCallIsToldAsCancelled(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"in its first attempt": time.Second, "waiting for the second": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var stops []polite.StopEvent
+				o := steadily(serving(t, politetest.Respond(503, "Retry-After", "30").After(2*time.Second)).Transport())
+				o.Trace = &polite.Trace{Stop: func(e polite.StopEvent) { stops = append(stops, e) }}
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(pause, cancel)
+				_, err := polite.New(o).Get(ctx, aCoffee)
+				require.ErrorIs(t, err, context.Canceled)
+				require.Len(t, stops, 1)
+				assert.Equal(t, polite.ReasonCancelled, stops[0].Reason)
+			})
 		})
 	}
 }

@@ -221,21 +221,21 @@ func (c *call) admission() error {
 			c.departed = true
 			return nil
 		}
-		err := c.bounded(r.until, r.reason, since, c.set.AdmissionWait)
-		if err != nil && c.host.mayAsk(c, r.reason) {
-			continue
-		}
-		if err == nil {
-			if told != r.reason && c.trace != nil && c.trace.Wait != nil {
-				c.trace.Wait(WaitEvent{Request: c.event(), Reason: r.reason, Attempt: c.attempts + 1, From: now, Until: r.until})
+		if wait := c.bounded(r.until, r.reason, since, boundAdmission); wait != nil {
+			if c.host.mayAsk(c, r.reason) {
+				continue
 			}
-			told = r.reason
-			if !r.first { // those before it wake it
-				r.until = time.Time{}
-			}
-			err = c.sleep(r.until, r.reason, since, c.set.AdmissionWait)
+			c.host.leave(c)
+			return wait
 		}
-		if err != nil {
+		if told != r.reason && c.trace != nil && c.trace.Wait != nil {
+			c.trace.Wait(WaitEvent{Request: c.event(), Reason: r.reason, Attempt: c.attempts + 1, From: now, Until: r.until})
+		}
+		told = r.reason
+		if !r.first { // those before it wake it
+			r.until = time.Time{}
+		}
+		if err := c.sleep(r.until, r.reason, since, boundAdmission); err != nil {
 			c.host.leave(c)
 			return err
 		}
@@ -271,20 +271,28 @@ func (c *call) again(a *attempt) bool {
 	case v.Outcome == OK && !v.Retry && a.err == nil:
 		return false
 	case c.ctx.Err() != nil:
-		a.stop = ReasonTime
+		a.stop = endOf(c.ctx)
 	case !v.Retry:
 		a.stop = ReasonFinal
 	case c.attempts >= c.set.MaxAttempts:
 		a.stop = ReasonAttempts
-	case !c.mayRepeat(a.phase):
-		a.stop = ReasonNotRepeatable
 	default:
-		a.stop = c.obstacle(a)
+		if a.stop = c.unrepeatable(a.phase); a.stop == 0 {
+			a.stop = c.obstacle(a)
+		}
 	}
 	if a.stop != 0 && c.trace != nil && c.trace.Stop != nil {
 		c.trace.Stop(StopEvent{Request: c.event(), Reason: a.stop, Attempts: c.attempts, Status: a.status(), Err: a.err})
 	}
 	return a.stop == 0
+}
+
+// endOf is why a context ended, or else that a time within it did.
+func endOf(ctx context.Context) Reason {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ReasonCancelled
+	}
+	return ReasonTime
 }
 
 // conclude hands the last attempt's result to the caller.
@@ -299,7 +307,7 @@ func (c *call) conclude(a *attempt) (*http.Response, error) {
 		}
 		a.cause = ended
 	}
-	err := &RetryError{Host: c.host.key.String(), Attempts: c.attempts, Sent: c.reached, Reason: a.stop, Err: a.err}
+	err := &RetryError{Host: c.host.key.String(), Attempts: c.attempts, Sent: c.reached, Status: a.broken, Reason: a.stop, Err: a.err}
 	if a.cause != nil {
 		err.Err = fmt.Errorf("%w (%w)", a.err, a.cause)
 	}
@@ -309,7 +317,7 @@ func (c *call) conclude(a *attempt) (*http.Response, error) {
 // giveUp completes the error of a call that ends before its next attempt with
 // what the attempts before it met.
 func (c *call) giveUp(err error) error {
-	reason := ReasonTime
+	reason := endOf(c.ctx)
 	switch e := err.(type) {
 	case *WaitError:
 		reason, e.Err = e.Reason, c.lastFailure()

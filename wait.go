@@ -6,10 +6,10 @@ import (
 )
 
 // bounded returns an error if a wait until then would end too late for the call,
-// or more than most (negative: unlimited) after since. A zero instant, which is
-// not known, never does.
-func (c *call) bounded(until time.Time, reason Reason, since time.Time, most time.Duration) error {
-	bound := ""
+// or longer after since than maxWait, boundRetry or boundAdmission, allows. A
+// zero instant, which is not known, never does.
+func (c *call) bounded(until time.Time, reason Reason, since time.Time, maxWait string) *WaitError {
+	bound, most := maxWait, c.most(maxWait)
 	deadline, has := c.ctx.Deadline()
 	switch {
 	case has && !until.Before(deadline): // what is sent at the deadline has no time to be answered
@@ -17,11 +17,30 @@ func (c *call) bounded(until time.Time, reason Reason, since time.Time, most tim
 	case !c.deadline.IsZero() && !until.Before(c.deadline):
 		bound = boundElapsed
 	case most >= 0 && until.Sub(since) > most:
-		bound = boundMaxWait
 	default:
 		return nil
 	}
-	return &WaitError{Host: c.host.key.String(), Reason: reason, Until: until, Bound: bound, Attempts: c.attempts}
+	return c.tooLong(until, reason, bound)
+}
+
+// tooLong is the error of a wait that would pass, or has passed, a bound.
+func (c *call) tooLong(until time.Time, reason Reason, bound string) *WaitError {
+	return &WaitError{Host: c.host.key.String(), Reason: reason, Until: until, Bound: bound,
+		Most: max(0, c.most(bound)), Attempts: c.attempts}
+}
+
+// most is the setting behind a bound: how long it allows, negative if there is
+// no limit.
+func (c *call) most(bound string) time.Duration {
+	switch bound {
+	case boundRetry:
+		return c.set.MaxWait
+	case boundAdmission:
+		return c.set.AdmissionWait
+	case boundElapsed:
+		return c.set.MaxElapsed
+	}
+	return -1
 }
 
 // endOfBrake is when the brake lets a call go that began to wait at since: it
@@ -44,12 +63,12 @@ func (c *call) endOfBrake(since time.Time) time.Time {
 }
 
 // sleep is the only place where polite waits: until the given instant (zero:
-// for as long as the bounds allow), until the call is woken, or until its
-// context ends.
-func (c *call) sleep(until time.Time, reason Reason, since time.Time, most time.Duration) error {
+// for as long as the bounds allow, maxWait among them if it is not ""), until
+// the call is woken, or until its context ends.
+func (c *call) sleep(until time.Time, reason Reason, since time.Time, maxWait string) error {
 	end, bound := until, ""
-	if most >= 0 && (end.IsZero() || since.Add(most).Before(end)) {
-		end, bound = since.Add(most), boundMaxWait
+	if most := c.most(maxWait); most >= 0 && (end.IsZero() || since.Add(most).Before(end)) {
+		end, bound = since.Add(most), maxWait
 	}
 	if !c.deadline.IsZero() && (end.IsZero() || c.deadline.Before(end)) {
 		end, bound = c.deadline, boundElapsed
@@ -69,7 +88,7 @@ func (c *call) sleep(until time.Time, reason Reason, since time.Time, most time.
 		if bound == "" {
 			return nil
 		}
-		return &WaitError{Host: c.host.key.String(), Reason: reason, Bound: bound, Attempts: c.attempts}
+		return c.tooLong(time.Time{}, reason, bound)
 	}
 }
 
@@ -91,7 +110,7 @@ func (c *call) pause(a *attempt) error {
 	if c.trace != nil && c.trace.Wait != nil {
 		c.trace.Wait(WaitEvent{Request: c.event(), Reason: ReasonBackoff, Attempt: c.attempts + 1, From: c.now, Until: a.retryAt})
 	}
-	err := c.sleep(a.retryAt, ReasonBackoff, c.now, -1)
+	err := c.sleep(a.retryAt, ReasonBackoff, c.now, "")
 	c.now = time.Now()
 	return err
 }

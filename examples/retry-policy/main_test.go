@@ -124,7 +124,7 @@ func TestProgramTellsWhatHappened(t *testing.T) {
 		for _, line := range []string{
 			"the caller gets 200 OK after 2 attempts",
 			"request 4 answered 200 after 330ms",
-			": asked to wait by the server",
+			": asked by the server",
 			"with a key the caller gets 201 Created after 2 attempts; made twice: 0",
 			"not repeated: not safe to repeat",
 		} {
