@@ -1,9 +1,6 @@
 package polite
 
 import (
-	"cmp"
-	"hash/maphash"
-	"net/http"
 	"strings"
 )
 
@@ -132,7 +129,7 @@ func (h *hostState) bucketLocked(c *call, r *report, s *signals) *lane {
 		return l
 	case l != &h.lane && h.lane.agrees(s):
 		l = &h.lane
-	case l.endpoint != c.endpoint || h.lanes[laneKey{limit: limit}] != nil:
+	case l.told.last != c.endpoint || h.lanes[laneKey{limit: limit}] != nil:
 		l = h.openLocked(laneKey{limit: limit})
 	}
 	return l
@@ -197,41 +194,6 @@ func (l *lane) handOver(c *call, to *lane) {
 	to.flight.insertSent(c)
 }
 
-// scope says which endpoints of a lane a policy concerns, where some answers name
-// more policies than others: all but the exceptions or, for a narrow one, the
-// exceptions alone. It is learned from the answers that speak of the policy or
-// leave it out. Nil is everybody.
-type scope struct {
-	narrow bool
-	except map[endpoint]struct{} // at most maxEndpoints
-}
-
-func (s *scope) everybody() bool { return s == nil || !s.narrow && len(s.except) == 0 }
-
-func (s *scope) includes(e endpoint) bool {
-	if s.everybody() {
-		return true
-	}
-	_, excepted := s.except[e]
-	return s.narrow == excepted
-}
-
-func (s *scope) set(e endpoint, included bool) {
-	switch {
-	case s.includes(e) == included:
-	case s.narrow != included:
-		delete(s.except, e)
-	default:
-		if s.except == nil {
-			s.except = make(map[endpoint]struct{})
-		}
-		if len(s.except) >= maxEndpoints {
-			clear(s.except)
-		}
-		s.except[e] = struct{}{}
-	}
-}
-
 // stopsAllLocked reports whether a refusal for the rate holds for every bucket
 // of a host that has several: no bucket is blamed, neither by its name nor by
 // having nothing left for the request.
@@ -245,57 +207,4 @@ func (h *hostState) stopsAllLocked(c *call, s *signals) bool {
 		}
 	}
 	return s.n > 0 || s.bucket == ""
-}
-
-// endpoint is a fingerprint of what a server is likely to count together: the
-// method, the path without the parts that only say which one, and the names of
-// the query's parameters.
-type endpoint uint64
-
-var endpointSeed = maphash.MakeSeed()
-
-// maxNames bounds the parameters that are looked at.
-const maxNames = 16
-
-func endpointOf(req *http.Request) endpoint {
-	hash := maphash.String(endpointSeed, cmp.Or(req.Method, http.MethodGet))
-	for rest, more := req.URL.Path, true; more; {
-		var part string
-		part, rest, more = strings.Cut(rest, "/")
-		if isID(part) {
-			part = "0"
-		}
-		hash = hash*31 + maphash.String(endpointSeed, part)
-	}
-	var names [maxNames]uint64
-	n := 0
-next:
-	for rest := req.URL.RawQuery; rest != "" && n < maxNames; {
-		var pair string
-		pair, rest, _ = strings.Cut(rest, "&")
-		name, _, _ := strings.Cut(pair, "=")
-		h := maphash.String(endpointSeed, name)
-		for _, known := range names[:n] {
-			if h == known {
-				continue next
-			}
-		}
-		names[n] = h
-		n++
-		hash += h // in any order
-	}
-	return endpoint(hash)
-}
-
-// isID reports whether a part of a path only says which one of many: digits, or
-// something long with several digits in it, such as a UUID, a hash, a date or
-// caf_00001.
-func isID(part string) bool {
-	digits := 0
-	for i := range len(part) {
-		if part[i] >= '0' && part[i] <= '9' {
-			digits++
-		}
-	}
-	return digits > 0 && (digits == len(part) || digits >= 3 && len(part) >= 8)
 }

@@ -2,12 +2,16 @@ package polite
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"iter"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // hostKey identifies a host, which is an origin (RFC 9110 section 4.3.1): scheme,
@@ -128,3 +132,24 @@ func (t *hostTable) hosts() iter.Seq2[string, HostStats] {
 		}
 	}
 }
+
+// checkRequest refuses what net/http would refuse, before anything is counted.
+func checkRequest(req *http.Request) error {
+	switch {
+	case req.URL == nil:
+		return errors.New("polite: request without a URL; not sent")
+	case req.URL.Host == "":
+		return errors.New("polite: request URL without a host; not sent")
+	case strings.Contains(req.URL.Host, "@"): // a URL made by hand
+		return errors.New("polite: request URL with userinfo in its Host; not sent")
+	case strings.ContainsFunc(req.URL.Host, unicode.IsControl):
+		return errors.New("polite: request URL with a control character in its host; not sent")
+	case len(req.URL.Scheme)+len(req.URL.Host) > maxOrigin:
+		return fmt.Errorf("polite: request URL with more than %d bytes of scheme and host; not sent", maxOrigin)
+	}
+	return nil
+}
+
+// maxOrigin bounds what is kept and told of a host. A server may redirect to any
+// name; those that exist have 255 bytes at most (RFC 3986 section 3.2.2).
+const maxOrigin = 1000

@@ -9,18 +9,17 @@ import (
 // the quota. It is guarded by the host's mutex.
 type lane struct {
 	gate     gate
-	ledgers  []ledger              // one per policy, at most maxQuotas
-	met      bool                  // an answer has arrived
-	bucket   string                // of the host's own lane: what the server calls it
-	endpoint endpoint              // whose answer told of a quota last; 0 none
-	heard    map[endpoint]struct{} // all whose answers did, where there are several; at most maxEndpoints, then anew
-	probe    *call                 // the request that goes ahead while nothing is known
-	queue    callList              // who waits, in the order in which the calls began
-	flight   callList              // who has no answer yet, in the order of sending
-	total    int64                 // units sent since the beginning
-	last     time.Time             // when the last request left
-	pace     *pace                 // learned from refusals; nil until an answer, and without Adaptive
-	evidence *evidence             // for diagnosis; nil while nobody wants one
+	ledgers  []ledger  // one per policy, at most maxQuotas
+	met      bool      // an answer has arrived
+	bucket   string    // of the host's own lane: what the server calls it
+	told     audience  // whose answers told of a quota
+	probe    *call     // the request that goes ahead while nothing is known
+	queue    callList  // who waits, in the order in which the calls began
+	flight   callList  // who has no answer yet, in the order of sending
+	total    int64     // units sent since the beginning
+	last     time.Time // when the last request left
+	pace     *pace     // learned from refusals; nil until an answer, and without Adaptive
+	evidence *evidence // for diagnosis; nil while nobody wants one
 }
 
 // admit asks what is known of the quota.
@@ -82,22 +81,7 @@ func (l *lane) unsure(e endpoint) bool {
 // stranger reports whether it is only assumed that the call's endpoint counts
 // against the lane's quotas: others were told of them, and it has not been.
 func (l *lane) stranger(c *call) bool {
-	if c.set.QuotaKey != "" || l.endpoint == 0 || l.endpoint == c.endpoint {
-		return false
-	}
-	_, heard := l.heard[c.endpoint]
-	return !heard
-}
-
-// hear notes that an answer has told an endpoint of the lane's quotas.
-func (l *lane) hear(e endpoint) {
-	if l.endpoint != 0 && l.endpoint != e {
-		if l.heard == nil || len(l.heard) >= maxEndpoints {
-			l.heard = map[endpoint]struct{}{l.endpoint: {}}
-		}
-		l.heard[e] = struct{}{}
-	}
-	l.endpoint = e
+	return c.set.QuotaKey == "" && l.told.last != 0 && !l.told.includes(c.endpoint)
 }
 
 // depart enters a request that is about to be sent.
@@ -174,21 +158,6 @@ func (l *lane) quotas(to []Quota) []Quota {
 	return to
 }
 
-// narrow learns whom the policies concern from an answer that told of some; the
-// first so many were known before it. A refusal may name its own policy alone.
-func (l *lane) narrow(e endpoint, known int, s *signals, refused bool) {
-	for i := range l.ledgers {
-		g := &l.ledgers[i]
-		if i >= known { // a policy for everybody would have been told of before
-			g.scope.narrow = l.endpoint != 0 && l.endpoint != e
-		}
-		if spoken := s.speaksOf(g.policy); spoken || !refused {
-			g.scope.set(e, spoken)
-		}
-	}
-	l.hear(e)
-}
-
 // speaksOf reports whether the answer told about the policy.
 func (s *signals) speaksOf(policy string) bool {
 	if s == nil {
@@ -200,23 +169,6 @@ func (s *signals) speaksOf(policy string) bool {
 		}
 	}
 	return false
-}
-
-// untold learns from a success that told of no quota. Policies that another
-// endpoint was told of last do not concern this one. Those that do, and whose
-// window has begun or whose end is not known, are forgotten: the server has
-// stopped speaking, and an unknown quota stops nobody.
-func (l *lane) untold(e endpoint) {
-	kept := l.ledgers[:0]
-	for _, g := range l.ledgers {
-		if l.endpoint != e {
-			g.scope.set(e, false)
-		}
-		if !g.scope.includes(e) || !g.fresh && !g.reset.IsZero() {
-			kept = append(kept, g)
-		}
-	}
-	l.ledgers = kept
 }
 
 // ledger returns the ledger of a policy. Beyond maxQuotas, which a server that

@@ -35,7 +35,7 @@ func (h *hostState) surchargeLocked(c *call, r *ruling, now time.Time) {
 		return
 	}
 	s.lane, s.order = l, c.order
-	s.endpoint, s.brakeEnd = l.endpoint, c.brakeEnd // it is no stranger there
+	s.endpoint, s.brakeEnd = l.told.last, c.brakeEnd // it is no stranger there
 	at, reason := l.gate.admit(now, l.last, l.flight.n)
 	r.add(now, at, reason)
 	l.admit(r, s, now, &h.opts.Preemptive)

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 )
 
 // Transport is an http.RoundTripper with all of polite's stages; it drops into
@@ -182,27 +180,6 @@ func (c *call) begin() error {
 	}
 	return nil
 }
-
-// checkRequest refuses what net/http would refuse, before anything is counted.
-func checkRequest(req *http.Request) error {
-	switch {
-	case req.URL == nil:
-		return errors.New("polite: request without a URL; not sent")
-	case req.URL.Host == "":
-		return errors.New("polite: request URL without a host; not sent")
-	case strings.Contains(req.URL.Host, "@"): // a URL made by hand
-		return errors.New("polite: request URL with userinfo in its Host; not sent")
-	case strings.ContainsFunc(req.URL.Host, unicode.IsControl):
-		return errors.New("polite: request URL with a control character in its host; not sent")
-	case len(req.URL.Scheme)+len(req.URL.Host) > maxOrigin:
-		return fmt.Errorf("polite: request URL with more than %d bytes of scheme and host; not sent", maxOrigin)
-	}
-	return nil
-}
-
-// maxOrigin bounds what is kept and told of a host. A server may redirect to any
-// name; those that exist have 255 bytes at most (RFC 3986 section 3.2.2).
-const maxOrigin = 1000
 
 // admission waits until the host's stages let the call depart.
 func (c *call) admission() error {
