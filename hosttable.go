@@ -138,6 +138,8 @@ func checkRequest(req *http.Request) error {
 	switch {
 	case req.URL == nil:
 		return errors.New("polite: request without a URL; not sent")
+	case req.URL.Host == "" && req.URL.Scheme != "http" && req.URL.Scheme != "https": // localhost is one in "localhost:8080/x"
+		return errors.New("polite: request URL without a host (is http:// missing?); not sent")
 	case req.URL.Host == "":
 		return errors.New("polite: request URL without a host; not sent")
 	case strings.Contains(req.URL.Host, "@"): // a URL made by hand

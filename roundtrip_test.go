@@ -324,6 +324,17 @@ func TestPanickingDecodeLeavesNothingBehind(t *testing.T) {
 	})
 }
 
+// "localhost:8080/v1/cafes" is a URL with the scheme localhost: what is missing
+// is told. A host that is left out behind its scheme is not taken for that.
+func TestMissingSchemeIsToldAsSuch(t *testing.T) {
+	c := polite.New(steadily(serving(t).Transport()))
+	for url, missing := range map[string]bool{"localhost:8080/v1/cafes": true, "api.test/v1/cafes": true, "http:///v1/cafes": false} {
+		_, err := c.Get(t.Context(), url)
+		require.ErrorContains(t, err, "without a host", url)
+		assert.Equal(t, missing, strings.Contains(err.Error(), "(is http:// missing?)"), err)
+	}
+}
+
 // Bad requests are refused with a clear error before anything is counted.
 func TestBadRequestsAreRefusedClearly(t *testing.T) {
 	s := serving(t)
