@@ -10,9 +10,9 @@ import (
 )
 
 // BreakerOptions configure the circuit breaker of each host. Failures of the
-// connection, time-outs and failed responses (see DefaultClassify) count; 429,
+// connection, time-outs and failed responses (see [DefaultClassify]) count; 429,
 // other 4xx and the caller's own cancellation do not. While it is open, calls
-// fail at once with a *CircuitOpenError; after OpenFor one probe at a time is
+// fail at once with a [*CircuitOpenError]; after OpenFor one probe at a time is
 // let through, and a probe that succeeds closes it.
 type BreakerOptions struct {
 	// Failures is how many failures in a row open the breaker: 0 means 5,

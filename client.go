@@ -100,7 +100,7 @@ func New(opts *Options) *Client {
 
 // HTTPClient returns the underlying http.Client, for SDKs that accept one and
 // for settings such as Jar or CheckRedirect (to be made before the first use).
-// Its Timeout may stay zero: RetryOptions bounds every call. The errors of its
+// Its Timeout may stay zero: [RetryOptions] bounds every call. The errors of its
 // own methods name the whole URL, query included; those of Client do not.
 //
 // Its CheckRedirect follows ten redirects, and takes from a request to another
@@ -124,9 +124,9 @@ func (c *Client) CloseIdleConnections() {
 
 // Do sends the request as http.Client.Do does, with all stages. A response
 // that arrived is returned whatever its status, its body unread, for the
-// caller to close; CheckResponse turns its status into an error. Without a
-// response the error is a *url.Error around a *RetryError, *WaitError,
-// *CircuitOpenError or the context's error.
+// caller to close; [CheckResponse] turns its status into an error. Without a
+// response the error is a *url.Error around a [*RetryError], [*WaitError],
+// [*CircuitOpenError] or the context's error.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if err := c.check(req); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ const MaxFetch = 64 << 20
 // failure of the connection; a short body never comes back without an error.
 //
 // For a 2xx status decode (which may be nil) is given the response and its
-// body; its error ends the call, wrapped in a *RetryError, except that a body
+// body; its error ends the call, wrapped in a [*RetryError], except that a body
 // whose end the server did not mark (HTTP/1 until close) may have been cut, so
 // there it is treated as a failed connection. Decode may run once per attempt
 // and should fill a fresh value each time; JSON returns one that does.

@@ -11,35 +11,35 @@
 //	sdk.New(sdk.WithHTTPClient(polite.New(nil).HTTPClient()))
 //	http.Client{Transport: polite.NewTransport(&polite.Options{Base: otherTransport})}
 //
-// Client.Fetch reads a whole body with the same care, and a Pager walks a
+// [Client.Fetch] reads a whole body with the same care, and a [Pager] walks a
 // collection page by page. Package botigaaroma.example/polite/httptest is a
 // server that limits and misbehaves on purpose, for your own tests.
 //
 // # The way of a request
 //
-// Transport.RoundTrip takes every attempt through these stages, per host
+// [Transport.RoundTrip] takes every attempt through these stages, per host
 // (scheme, name and port):
 //
-//   - circuit breaker: a server that fails is left alone (BreakerOptions);
+//   - circuit breaker: a server that fails is left alone ([BreakerOptions]);
 //   - gate: after a refusal nobody sends before the instant the server named
 //     (Retry-After and its kin), plus up to 20 % at random so that processes
 //     part; then one request goes ahead and the rest follow as it succeeds;
 //   - quota ledger: what the response headers say is left, less what is under
 //     way; nothing is sent at 0 before the reset, and the last few requests of
-//     a quota are spread over the time to it (PreemptiveOptions). The first
+//     a quota are spread over the time to it ([PreemptiveOptions]). The first
 //     request goes ahead alone: the others wait at most 1 s for its answer;
 //   - the client's own limits: rates, requests in flight, and for a server that
-//     refuses without a hint a learned rate (LimitOptions, Adaptive);
+//     refuses without a hint a learned rate ([LimitOptions], Adaptive);
 //   - the attempt itself, bounded in time;
-//   - the verdict: classify, retry or return (RetryOptions).
+//   - the verdict: classify, retry or return ([RetryOptions]).
 //
 // Calls wait in the order in which they began. A wait that is known to end too
 // late for the call is not begun: the call fails at once and says why.
 //
 // # Ready options
 //
-// Aroma, SmartBill, PromoAzi and GitHub return options for one API each.
-// Generic is for an API of which nothing is known: the defaults and
+// [Aroma], [SmartBill], [PromoAzi] and [GitHub] return options for one API each.
+// [Generic] is for an API of which nothing is known: the defaults and
 // LimitOptions.Adaptive. Each returns a plain Options struct, to be changed at
 // will and given to New.
 //
@@ -73,28 +73,28 @@
 //
 // Statuses 429, 502, 503 and 504 and failures of the connection; a 403 that
 // the headers show to be a rate limit; nothing else. Options.Classify takes the
-// place of this judgement, with DefaultClassify as its base. Repeated are GET,
+// place of this judgement, with [DefaultClassify] as its base. Repeated are GET,
 // HEAD, PUT, DELETE, OPTIONS and TRACE, requests with an Idempotency-Key,
 // requests that Overrides.Idempotent vouches for, and any request that certainly
 // was not sent. The second attempt sends the same bytes, from Request.GetBody
 // or from a copy of at most 1 MiB, or is not made.
 //
 // A delay that the server names is never shortened. If it is longer than the
-// call may wait, the response comes back at once and CheckResponse tells the
+// call may wait, the response comes back at once and [CheckResponse] tells the
 // delay.
 //
 // # Responses and errors
 //
 // A response that arrived is returned with a nil error, whatever its status and
-// however many attempts it took (Attempts tells). CheckResponse makes a
-// *ResponseError of it. Without a response the error, inside http.Client's
+// however many attempts it took ([Attempts] tells). [CheckResponse] makes a
+// [*ResponseError] of it. Without a response the error, inside http.Client's
 // *url.Error, is one of
 //
-//   - *RetryError: the last attempt failed; it wraps the cause and says whether
+//   - [*RetryError]: the last attempt failed; it wraps the cause and says whether
 //     the server may have received the request. In a Fetch the cause may also
-//     be decode's error or a *BodyTooLargeError;
-//   - *WaitError: the wait before the next attempt would pass a bound;
-//   - *CircuitOpenError: nothing was sent, the breaker is open;
+//     be decode's error or a [*BodyTooLargeError];
+//   - [*WaitError]: the wait before the next attempt would pass a bound;
+//   - [*CircuitOpenError]: nothing was sent, the breaker is open;
 //   - the context's error, when that ended the call;
 //   - an error of no type of its own for a request that cannot be sent at all,
 //     such as one whose URL has no host.
@@ -105,10 +105,10 @@
 //
 // # What happens and why
 //
-// A Trace observes waits, attempts, quotas, refusals and breakers; SlogTrace
+// A [Trace] observes waits, attempts, quotas, refusals and breakers; [SlogTrace]
 // makes one that logs. Trace.Diagnosis tells what the caller can mend, with the
 // remedy: a limit lower than expected, a quota that others spend too, clocks
-// that differ, a missing Retry-After. Transport.Hosts shows the present state.
+// that differ, a missing Retry-After. [Transport.Hosts] shows the present state.
 //
 // # Concurrency and lifetime
 //

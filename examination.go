@@ -12,13 +12,13 @@ import (
 type evidence struct {
 	told findings
 
-	bucket   string   // named last
-	limit    int64    // announced last,
-	before   int64    // the one that it took the place of,
-	endpoint endpoint // and where it was announced
+	bucket   string   // the name that was heard last
+	limit    int64    // announced last
+	before   int64    // the limit announced before that one, if it was another
+	endpoint endpoint // whose answer announced limit
 
-	asked time.Duration // the wait that the last refusal asked for,
-	until time.Time     // and its end; zero after a success
+	asked time.Duration // the wait that the last refusal asked for
+	until time.Time     // the end of that wait; zero after a success
 
 	spending trail
 }

@@ -14,7 +14,7 @@ import (
 // default. Range over Items for the items alone, or over Pages to see progress
 // and to store checkpoints on the way.
 //
-// Every page is fetched with Client.Fetch, so a page is complete or an error,
+// Every page is fetched with [Client.Fetch], so a page is complete or an error,
 // and each request declares in Overrides.Needs how many pages are still to
 // come, so that a download that fits what is left of the quota is not slowed.
 // A bound on one page's waiting (RetryOptions.MaxElapsed, LimitOptions.MaxWait,
@@ -23,7 +23,7 @@ import (
 //
 // Each range is a walk of its own: it starts at Resume, or at the first page.
 // A walk delivers the items in the collection's order, each once, and ends with
-// the collection or with exactly one error, a *PageError, whose Checkpoint
+// the collection or with exactly one error, a [*PageError], whose Checkpoint
 // stands before the first item that was not delivered.
 //
 // A Pager may be used by several goroutines at once as long as its fields are
@@ -146,7 +146,7 @@ type Page[T any] struct {
 //
 // A checkpoint is a short printable string without spaces. It holds a position,
 // a fingerprint of the scheme, of the host's name, and of the path and query of
-// the URL, and with OffsetPages and NumberedPages a hash of the page before it;
+// the URL, and with [OffsetPages] and [NumberedPages] a hash of the page before it;
 // no headers, no userinfo, and of a query only what the server's own link added
 // to the first page's. Servers may change a collection between two
 // walks: what the position means then is theirs to say.

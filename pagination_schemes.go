@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Scheme says how a server names its pages. The schemes are OffsetPages,
-// NumberedPages, CursorPages and LinkPages. Their URL is absolute, http or
+// Scheme says how a server names its pages. The schemes are [OffsetPages],
+// [NumberedPages], [CursorPages] and [LinkPages]. Their URL is absolute, http or
 // https; its own query is kept on every page. Userinfo in it is sent as Basic
 // credentials to that origin.
 type Scheme interface {

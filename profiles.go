@@ -107,7 +107,7 @@ func aromaSurcharge(r *http.Request) (quotaKey string, units int) {
 // If that is refused too, the response goes to the caller and nobody sends for
 // ten minutes, since every further request may begin the ban anew; calls that
 // would have to wait longer than LimitOptions.MaxWait (2 minutes) fail at once
-// with a *WaitError that says until when. Every other error, of the server or
+// with a [*WaitError] that says until when. Every other error, of the server or
 // of the connection, goes straight to the caller.
 //
 // A POST is repeated only if it carries an Idempotency-Key or
@@ -179,7 +179,7 @@ func PromoAzi(costly func(*http.Request) bool) *Options {
 //
 // Delays of up to 4 minutes are waited for, a longer one (up to an hour after
 // the primary limit) comes back at once as the response, and further calls fail
-// with a *WaitError until it is over. A batch job that has the time raises
+// with a [*WaitError] until it is over. A batch job that has the time raises
 // Retry.MaxWait, Retry.MaxElapsed and Limit.MaxWait. The result is a plain
 // struct of its own: change what you like before New or NewTransport.
 //

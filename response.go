@@ -14,7 +14,7 @@ import (
 )
 
 // ResponseError is a response whose status is not a success, as an error. See
-// CheckResponse.
+// [CheckResponse].
 type ResponseError struct {
 	StatusCode int
 	Method     string
@@ -99,7 +99,7 @@ const headerTraceID = "Aroma-Traca-Id"
 // maxErrorBody bounds how much of an error body CheckResponse reads.
 const maxErrorBody = 64 << 10
 
-// CheckResponse returns nil for a 2xx response and a *ResponseError for any
+// CheckResponse returns nil for a 2xx response and a [*ResponseError] for any
 // other. It reads at most the first 64 KiB of the body for the error's fields
 // and leaves the body readable from its start; the caller still closes it.
 func CheckResponse(resp *http.Response) error {

@@ -12,7 +12,7 @@ import (
 )
 
 // Transport is an http.RoundTripper with all of polite's stages; it drops into
-// any http.Client. Make one with NewTransport and share it: it is safe for
+// any http.Client. Make one with [NewTransport] and share it: it is safe for
 // concurrent use, and what it learned about a host serves everybody. It starts
 // no goroutine and needs no closing. The zero Transport has the defaults.
 type Transport struct {
@@ -82,8 +82,9 @@ func (t *Transport) Hosts() iter.Seq2[string, HostStats] {
 // the package documentation for what happens on the way. It keeps the contract
 // of http.RoundTripper: the request is not changed, its body is always closed,
 // and a response that arrived is returned with a nil error, whatever its
-// status. Without a response the error is a *RetryError, *WaitError or
-// *CircuitOpenError, or the context's error when that ended the call.
+// status. Without a response the error is a [*RetryError], [*WaitError] or
+// [*CircuitOpenError], the context's error when that ended the call, or one of no
+// type of its own for a request that cannot be sent at all.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.made.Do(t.make)
 	c := &call{t: t, req: req, ctx: req.Context(), now: time.Now()}
