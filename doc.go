@@ -69,6 +69,21 @@
 // A batch job that may wait for several windows of a quota raises
 // LimitOptions.MaxWait and RetryOptions.MaxElapsed.
 //
+// The two MaxWaits are for two moments. A call that is refused ends at once if
+// the server asks for more than RetryOptions.MaxWait; a call that begins while
+// the gate is closed waits for up to LimitOptions.MaxWait. So with Retry-After:
+// 90 the first call returns its 429 at once and the next one waits; with
+// Retry-After: 150 the next one fails at once too.
+//
+// # Who is calling
+//
+// Polite adds no header but the keys of RetryOptions.GenerateKeys, so the
+// User-Agent is net/http's. Say who you are and where you can be reached, so
+// that whoever runs the server can write to you before it shuts you out; a Pager
+// has a Header for it:
+//
+//	req.Header.Set("User-Agent", "catalog-sync/1.2 (ops@example.com)")
+//
 // # What is retried
 //
 // Statuses 429, 502, 503 and 504 and failures of the connection; a 403 that
