@@ -157,7 +157,7 @@ func ExampleWithTrace() {
 	server.Script(politetest.Respond(http.StatusServiceUnavailable))
 	client := polite.New(&polite.Options{
 		Base:  server.Transport(),
-		Retry: polite.RetryOptions{Backoff: polite.Constant(time.Millisecond)},
+		Retry: polite.RetryOptions{Backoff: polite.Constant(50 * time.Millisecond)},
 	})
 	ctx := polite.WithTrace(context.Background(), &polite.Trace{
 		Attempt: func(e polite.AttemptEvent) { fmt.Println("attempt", e.Attempt, e.Status, e.Outcome) },

@@ -62,6 +62,35 @@ func TestHintBeyondMaxWaitComesBackAtOnceAndWhole(t *testing.T) {
 	}
 }
 
+// The answer says which bound its hint passes; a call that comes later has
+// another one, and says which.
+func TestHintBeyondAMaxWaitNamesIt(t *testing.T) {
+	for hint, want := range map[string]struct{ first, next string }{
+		"90":  {"the server asked to wait 1m30s, longer than Retry.MaxWait (1m0s) allows", ""},
+		"150": {"the server asked to wait 2m30s, longer than Retry.MaxWait (1m0s) allows", "(asked by the server) would pass Limit.MaxWait (2m0s)"},
+	} {
+		t.Run(hint, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serving(t, politetest.Respond(429, "Retry-After", hint))
+				o := steadily(s.Transport())
+				c := polite.New(o)
+				resp, _ := do(t, c, request(t, http.MethodGet, aCoffee, ""))
+				e := responseError(t, resp)
+				assert.Equal(t, polite.ReasonMaxWait, e.Reason)
+				assert.ErrorContains(t, e, want.first)
+				start := time.Now()
+				_, err := c.Get(t.Context(), aCoffee)
+				if want.next != "" {
+					assert.ErrorContains(t, err, want.next)
+					assert.Zero(t, time.Since(start))
+				} else if assert.NoError(t, err) {
+					assert.GreaterOrEqual(t, time.Since(start), 90*time.Second)
+				}
+			})
+		})
+	}
+}
+
 // A hint that is exactly MaxWait is obeyed, and lengthened like any other; the
 // longest wait for admission is the end of that.
 func TestHintOfExactlyMaxWaitIsObeyed(t *testing.T) {
