@@ -157,6 +157,7 @@ type signals struct {
 	veto    bool          // the server says that a retry is pointless
 	bucket  string        // the bucket this request counted against; "" when not named
 	skew    time.Duration // server clock minus local clock when above two seconds, else 0
+	cached  bool          // the response is out of a cache: the server did not count the request
 }
 
 // read enters into s, which is empty, what a response of a host says; now is the
@@ -164,7 +165,7 @@ type signals struct {
 func (d *dialects) read(s *signals, local *hostDialect, status int, h http.Header, now time.Time) {
 	var space [usualFields]match
 	clock, fields := scan(d, local, h, now, space[:0])
-	s.skew = clock.skew()
+	s.skew, s.cached = clock.skew(), clock.cached
 	if len(fields) == 0 && status < http.StatusBadRequest {
 		return
 	}
@@ -283,10 +284,3 @@ func (g fieldGroup) bucket(quotas []Quota) string {
 
 // shortName is a name that a server uses, as far as it is read.
 func shortName(name string) string { return name[:min(len(name), maxName)] }
-
-// isCached reports whether a response comes from a cache, and so says nothing
-// about the quota (RFC 9111 section 5.1).
-func isCached(h http.Header) bool {
-	age := h.Get("Age")
-	return age != "" && age != "0"
-}

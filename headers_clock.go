@@ -4,8 +4,9 @@ import "time"
 
 // localClock moves instants of the server's clock onto the local one.
 type localClock struct {
-	now   time.Time     // the receipt of the header
-	ahead time.Duration // now minus the response's Date; 0 without a usable Date
+	now    time.Time     // the receipt of the header
+	ahead  time.Duration // now minus the response's Date; 0 without a usable Date
+	cached bool          // the response, and with it its Date, is out of a cache
 }
 
 // maxTrusted is the difference between Date and the local clock up to which the

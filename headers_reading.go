@@ -27,7 +27,6 @@ type reading struct {
 // holds, not what the table holds.
 func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fieldGroup) (localClock, fieldGroup) {
 	clock := localClock{now: now}
-	cached := false
 	for name, values := range h {
 		if len(values) == 0 || name == "" {
 			continue
@@ -42,13 +41,13 @@ func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fie
 				clock.ahead = aheadOf(values[0], now)
 			case f.role == roleAge:
 				n, ok := parseNumber(trim(values[0]))
-				cached = ok && !n.negative && !n.isZero()
+				clock.cached = ok && !n.negative && !n.isZero()
 			case len(dst) < maxFields:
 				dst = append(dst, match{headerField: f, dim: dim, values: values})
 			}
 		}
 	}
-	if cached {
+	if clock.cached {
 		// What a cache hands out was said about another request, some time ago,
 		// and its Date is as old (RFC 9111 section 5.1).
 		clock.ahead = 0

@@ -227,7 +227,7 @@ func (c *call) judge(a *attempt) {
 	r := report{now: now, uncounted: a.phase == notSent}
 	if a.err == nil {
 		c.t.dialects.read(&s, c.host.dialect, a.resp.StatusCode, a.resp.Header, now)
-		r.answered, r.uncounted = true, isCached(a.resp.Header)
+		r.answered, r.uncounted = true, s.cached
 	}
 	a.verdict = c.verdict(a, &s)
 	c.hint(a, &s, now)
