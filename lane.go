@@ -53,7 +53,7 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 			threshold: threshold,
 			last:      l.last,
 		})
-		if reason == ReasonBrake && !at.IsZero() && !c.brakeEnd.IsZero() {
+		if reason == ReasonBrake && !at.IsZero() {
 			at = earlier(at, c.brakeEnd)
 		}
 		r.add(now, at, reason)

@@ -108,6 +108,7 @@ func (g *gate) passed(now time.Time) {
 	}
 }
 
+// later is the later of two instants; a zero one is before all others.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -115,8 +116,9 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// earlier is the earlier of two instants, of which a zero one never comes.
 func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a

@@ -46,15 +46,10 @@ func (c *call) most(bound string) time.Duration {
 // endOfBrake is when the brake lets a call go that began to wait at since: it
 // takes half of the time that the call has, for what it spreads is there.
 func (c *call) endOfBrake(since time.Time) time.Time {
-	var end time.Time
+	deadline, _ := c.ctx.Deadline()
+	end := earlier(c.deadline, deadline)
 	if c.set.AdmissionWait >= 0 {
-		end = since.Add(c.set.AdmissionWait)
-	}
-	if !c.deadline.IsZero() && (end.IsZero() || c.deadline.Before(end)) {
-		end = c.deadline
-	}
-	if deadline, ok := c.ctx.Deadline(); ok && (end.IsZero() || deadline.Before(end)) {
-		end = deadline
+		end = earlier(end, since.Add(c.set.AdmissionWait))
 	}
 	if end.IsZero() {
 		return end
