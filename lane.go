@@ -194,9 +194,9 @@ func (l *lane) ledger(policy string) *ledger {
 // endpoints.
 func (l *lane) aside(t time.Time, of *scope) float64 {
 	counted := 0
-	horizon := t.Add(-settle)
+	certain := t.Add(-settle) // what left before it was counted
 	for c := l.flight.first; c != nil; c = c.next {
-		old := c.sentAt.Before(horizon)
+		old := c.sentAt.Before(certain)
 		if !old && of.everybody() {
 			break
 		}

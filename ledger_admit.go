@@ -90,9 +90,9 @@ func (l *ledger) refilled(now time.Time, missing float64) time.Time {
 // left is spread over the time to the reset.
 func (l *ledger) interval(last time.Time, left, price float64) time.Duration {
 	share := max(2, left/price) // the last one goes before the reset, or it would be lost
-	spread := max(0, time.Duration(float64(l.reset.Sub(last))/share))
+	even := max(0, time.Duration(float64(l.reset.Sub(last))/share))
 	if l.refill > 0 {
-		return min(spread, clampDuration(price/l.refill*1e9))
+		return min(even, clampDuration(price/l.refill*1e9))
 	}
-	return spread
+	return even
 }
