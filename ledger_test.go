@@ -201,6 +201,28 @@ func TestSlidingWindowIsRecognisedByItsFirstAnswer(t *testing.T) {
 	assert.InDelta(t, 0.95, b.refill, 1e-9)
 }
 
+// A request that costs the whole of a sliding window is not waited for without
+// end: after two windows without one of ours all of it is there.
+func TestSlidingWindowComesBackToTheLastUnit(t *testing.T) {
+	b := newBook()
+	for n := int64(1); n <= 60; n++ {
+		b.answered(n, 0.01*float64(n), 0.01*float64(n)+0.005, told(60, 60-n, 60))
+	}
+	b.next(61, 0.6)
+	b.answered(61, 61, 61.01, told(60, 0, 120))
+	now := second(61.01)
+	for range 4 { // waits
+		b.turn(now, b.total)
+		at, why := b.admit(now, spending{units: 60, threshold: 10, last: second(61)})
+		if why == 0 {
+			break
+		}
+		now = at
+	}
+	assert.Equal(t, second(240), now, "the second reset without a request in between")
+	assert.Equal(t, b.limit, b.left(now, 0))
+}
+
 // Little left after a reset that our own requests do not explain is somebody
 // else's doing, and no reason to think that the window slides.
 func TestStrangersAreNotTakenForASlidingWindow(t *testing.T) {

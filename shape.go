@@ -25,8 +25,12 @@ func (l *ledger) slide(now time.Time, total int64) {
 		used, l.low = 0, l.limit
 		l.read = now
 	}
-	if used == 0 {
+	switch {
+	case used > 0:
+	case l.before > 0:
 		l.low = max(l.low, l.price) // nothing of ours is left in it, so one may ask
+	default:
+		l.low = l.limit // nor was in the one before: who waits now takes several units
 	}
 	l.before, l.began = used, total
 	l.refill = slidingShare * used / l.window.Seconds()
