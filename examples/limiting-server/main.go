@@ -18,6 +18,8 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	politetest "botigaaroma.example/polite/httptest"
@@ -53,11 +55,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	listener, err := net.Listen("tcp", set.addr)
 	if err != nil {
-		fmt.Fprintf(stderr, "limiting-server: %v\n", err)
+		fmt.Fprintf(stderr, "limiting-server: %v%s\n", err, addrAdvice(set.addr))
 		return exitFailed
 	}
 	printCurl(stdout, set, listener.Addr().(*net.TCPAddr))
 	return serve(ctx, server, set, listener, stderr)
+}
+
+// addrAdvice is how to write an address that lacks its colon.
+func addrAdvice(addr string) string {
+	if strings.Contains(addr, ":") {
+		return ""
+	}
+	host, port := addr, "8080"
+	if _, err := strconv.Atoi(addr); err == nil {
+		host, port = "", addr
+	}
+	return fmt.Sprintf("; write -addr %s:%s", host, port)
 }
 
 // complain says in one line what is wrong with the command line.

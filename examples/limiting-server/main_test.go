@@ -49,6 +49,15 @@ func TestUnusableAddressIsOneLineAndExitCode1(t *testing.T) {
 	}
 }
 
+func TestAddressWithoutAColonIsToldHowToBeWritten(t *testing.T) {
+	for addr, want := range map[string]string{"8080": "; write -addr :8080\n", "localhost": "; write -addr localhost:8080\n", "256.0.0.1:x": "unknown port\n"} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), []string{"-addr", addr}, &stdout, &stderr); code != exitFailed || !strings.HasSuffix(stderr.String(), want) {
+			t.Errorf("%q: exit %d, stderr %q, want %q at its end", addr, code, &stderr, want)
+		}
+	}
+}
+
 func TestHelpListsTheFlags(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != exitDone || !strings.Contains(stdout.String(), "-faults") || stderr.Len() > 0 {

@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,10 +22,30 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 {
+		os.Exit(usage(os.Args[1:], os.Stdout, os.Stderr))
+	}
 	if err := run(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "retry-policy:", err)
 		os.Exit(1)
 	}
+}
+
+// usage answers a command line, of which the program has none: help on stdout
+// if that was asked for, or else one line on stderr.
+func usage(args []string, stdout, stderr io.Writer) (code int) {
+	f := flag.NewFlagSet("retry-policy", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	err := f.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(stdout, "usage: retry-policy, without flags: it shows four policies against servers in memory, in a few seconds")
+		return 0
+	case err == nil:
+		err = fmt.Errorf("unexpected argument %q", args[0])
+	}
+	fmt.Fprintf(stderr, "retry-policy: %v (see -h)\n", err)
+	return 2
 }
 
 // run shows one policy after the other.

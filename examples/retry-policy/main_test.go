@@ -136,6 +136,20 @@ func TestProgramTellsWhatHappened(t *testing.T) {
 	})
 }
 
+func TestCommandLineIsNotIgnored(t *testing.T) {
+	var stdout, stderr strings.Builder
+	assert.Zero(t, usage([]string{"-h"}, &stdout, &stderr))
+	assert.Contains(t, stdout.String(), "usage: retry-policy")
+	assert.Empty(t, stderr.String())
+	for _, arg := range []string{"-fast", "all"} {
+		stdout.Reset()
+		stderr.Reset()
+		assert.Equal(t, 2, usage([]string{arg}, &stdout, &stderr))
+		assert.Empty(t, stdout.String())
+		assert.Regexp(t, "^retry-policy: .*"+arg+".*\n$", stderr.String())
+	}
+}
+
 func TestProgramReportsAServerThatDoesNotAnswer(t *testing.T) {
 	broken := errors.New("no server")
 	assert.ErrorIs(t, useUp(roundTripper(func(*http.Request) (*http.Response, error) { return nil, broken })), broken)
