@@ -55,9 +55,10 @@ func (a *ahead[T]) take(ctx context.Context, p place, needs int) (*fetchedPage[T
 	for notAdmitted(err) {
 		a.width = 0
 		behind := a.waiting()
-		if got, err = a.fetch(ctx, p, needs); behind == nil {
-			break
+		if behind == nil {
+			return a.fetch(ctx, p, needs)
 		}
+		got, err = a.fetch(early(ctx), p, needs)
 		if notAdmitted(err) { // those behind it stood before it in the client's line
 			<-behind.done
 		}
@@ -126,10 +127,19 @@ func (a *ahead[T]) adjust(regular bool) {
 	a.width = min(a.limit, a.width+1)
 }
 
+// aheadKey is the context key that marks the calls for pages fetched ahead.
+type aheadKey struct{}
+
+// early marks the call for a page that may be asked for again in its turn.
+func early(ctx context.Context) context.Context { return context.WithValue(ctx, aheadKey{}, true) }
+
+// isAhead reports whether the context is marked by early.
+func isAhead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
+
 // start fetches the page at p, the next in order, in a goroutine that ends with
 // the context and that the walk waits for.
 func (a *ahead[T]) start(ctx context.Context, p place, needs int) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(early(ctx))
 	f := &flight[T]{place: p, cancel: cancel, done: make(chan struct{})}
 	if !a.push(f) {
 		cancel()

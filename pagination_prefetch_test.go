@@ -1,8 +1,12 @@
 package polite_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,4 +203,47 @@ func TestPrefetchDoesNotFailWhereOnePageAfterAnotherWouldNot(t *testing.T) {
 			assert.Zero(t, server.Refusals())
 		})
 	}
+}
+
+// What is taken back is no failure, and is not logged as one: the page that is
+// asked for again, and those behind a page that failed.
+func TestPagesTakenBackAreNotLoggedAsGivenUp(t *testing.T) {
+	logged := func(limit polite.LimitOptions, server http.RoundTripper) (levels map[string]slog.Level, err error) {
+		var text bytes.Buffer
+		trace := polite.SlogTrace(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		p := slowPager(server, 4)
+		p.Client = polite.New(&polite.Options{Base: server, Limit: limit, Trace: trace})
+		_, err = collect(p)
+		levels = map[string]slog.Level{}
+		for line := range strings.Lines(text.String()) {
+			for _, what := range []string{"polite: withdrawn", "polite: gave up"} {
+				if strings.Contains(line, what) {
+					var level slog.Level
+					require.NoError(t, level.UnmarshalText([]byte(strings.Fields(line[strings.Index(line, "level=")+6:])[0])))
+					levels[what] = level
+				}
+			}
+		}
+		return levels, err
+	}
+	synctest.Test(t, func(t *testing.T) {
+		levels, err := logged(polite.LimitOptions{Rates: []polite.Rate{{N: 1, Per: time.Second}}, MaxWait: 1500 * time.Millisecond}, slow(100))
+		require.NoError(t, err)
+		assert.Equal(t, map[string]slog.Level{"polite: withdrawn": slog.LevelDebug}, levels)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := slow(100)
+		levels, err := logged(polite.LimitOptions{}, roundTripper(func(req *http.Request) (*http.Response, error) {
+			switch intParam(req, "offset") {
+			case 20:
+				return nil, errors.New("no route") // each time
+			case 30:
+				<-req.Context().Done() // it never comes
+				return nil, req.Context().Err()
+			}
+			return s.RoundTrip(req)
+		}))
+		require.Error(t, err)
+		assert.Equal(t, map[string]slog.Level{"polite: withdrawn": slog.LevelDebug, "polite: gave up": slog.LevelInfo}, levels)
+	})
 }

@@ -125,6 +125,8 @@ type Request struct {
 	Method string
 	Host   string // scheme://host:port; empty, as Path is, for a URL that names no host
 	Path   string
+
+	ahead bool // see StopEvent.Withdrawn
 }
 
 // WaitEvent is one wait of one request.
@@ -176,6 +178,15 @@ type StopEvent struct {
 	Err      error
 }
 
+// Withdrawn reports whether the call was for a page that a Pager fetched before
+// its turn and took back: because a page before it failed, because the range was
+// left or cancelled, or because the page could not be admitted so early and is
+// asked for again when it is its turn. What the caller is to know of it is the
+// range's own error, if there is one.
+func (e StopEvent) Withdrawn() bool {
+	return e.ahead && (e.Reason == ReasonCancelled || notAdmitted(e.Err))
+}
+
 type traceKey struct{}
 
 // WithTrace returns a context whose requests are observed by t, beside the
@@ -218,8 +229,8 @@ func both[E any](f, g func(E)) func(E) {
 	return func(e E) { f(e); g(e) }
 }
 
-// SlogTrace returns a Trace that writes structured lines to log: waits, quotas
-// and attempts at debug level; closed gates and the reasons of calls that end
+// SlogTrace returns a Trace that writes structured lines to log: waits, quotas,
+// attempts and withdrawn calls at debug level; closed gates and the reasons of calls that end
 // without success at info level; a breaker that opens and diagnoses, with their
 // remedies, at warn level. A nil log is slog.Default.
 func SlogTrace(log *slog.Logger) *Trace {
@@ -266,7 +277,11 @@ func SlogTrace(log *slog.Logger) *Trace {
 			if e.Err != nil {
 				attrs = append(attrs, slog.String("error", causeOf(e.Err)))
 			}
-			log.LogAttrs(ctx, slog.LevelInfo, "polite: gave up", attrs...)
+			level, what := slog.LevelInfo, "polite: gave up"
+			if e.Withdrawn() {
+				level, what = slog.LevelDebug, "polite: withdrawn"
+			}
+			log.LogAttrs(ctx, level, what, attrs...)
 		},
 		Diagnosis: func(e DiagnosisEvent) {
 			attrs := append([]slog.Attr{request(e.Request)}, e.facts()...)
@@ -299,7 +314,7 @@ func (e DiagnosisEvent) facts() (attrs []slog.Attr) {
 
 // event is the part of every event that names the request.
 func (c *call) event() Request {
-	r := Request{Method: cmp.Or(c.req.Method, http.MethodGet)}
+	r := Request{Method: cmp.Or(c.req.Method, http.MethodGet), ahead: isAhead(c.ctx)}
 	if u := c.req.URL; checkRequest(c.req) == nil {
 		r.Host, r.Path = hostKeyOf(u).String(), u.Path
 	}

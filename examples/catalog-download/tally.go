@@ -91,6 +91,10 @@ func (w *watch) observe(ctx context.Context) context.Context {
 			w.tally.log("the circuit breaker went from %s to %s", e.From, e.To)
 		},
 		Stop: func(e polite.StopEvent) {
+			if e.Withdrawn() {
+				w.tally.log("took back the page asked for ahead: %s", e.Reason)
+				return
+			}
 			w.tally.log("ended after %s: %s", attempts(e.Attempts), e.Reason)
 		},
 	})
