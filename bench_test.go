@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	nethttptest "net/http/httptest"
 	"runtime"
@@ -49,7 +50,7 @@ func quotaHeaders() http.Header {
 // everyStage is a client with all stages on and none of them in the way.
 func everyStage(base http.RoundTripper) *polite.Client {
 	return polite.New(&polite.Options{Base: base, Limit: polite.LimitOptions{
-		Rates:       []polite.Rate{{N: 1 << 40, Per: time.Second, Burst: 1 << 20}},
+		Rates:       []polite.Rate{{N: math.MaxInt, Per: time.Second, Burst: 1 << 20}},
 		MaxInFlight: 1 << 20,
 	}})
 }

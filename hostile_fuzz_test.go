@@ -27,10 +27,10 @@ func FuzzJSONPage(f *testing.F) {
 			return
 		}
 		if batch.Total != nil {
-			assert.LessOrEqual(t, *batch.Total, 1<<53)
-			assert.GreaterOrEqual(t, *batch.Total, -1<<53)
+			assert.LessOrEqual(t, int64(*batch.Total), int64(1<<53))
+			assert.GreaterOrEqual(t, int64(*batch.Total), int64(-1<<53))
 		}
-		assert.LessOrEqual(t, batch.Pages, 1<<53)
+		assert.LessOrEqual(t, int64(batch.Pages), int64(1<<53))
 	})
 }
 

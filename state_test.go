@@ -33,7 +33,11 @@ func (w *weather) intN(n int) int {
 	return w.random.IntN(n)
 }
 
-func (w *weather) upTo(d time.Duration) time.Duration { return time.Duration(w.intN(int(d))) }
+func (w *weather) upTo(d time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Duration(w.random.Int64N(int64(d)))
+}
 
 // fairly is the status of an answer in fair weather.
 func (w *weather) fairly() int {
