@@ -126,7 +126,7 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 		l.narrow(c.endpoint, known, s, a.refused)
 	}
 	if r.verdict.Outcome == OK && s.n == 0 {
-		l.untold(c.endpoint)
+		l.untold(c.endpoint, c.sentAt)
 	}
 }
 

@@ -98,6 +98,20 @@ func (l *ledger) turn(now time.Time, total int64) {
 	l.fresh = true
 }
 
+// outdated reports whether what was last told says nothing about a request sent at
+// that time.
+func (l *ledger) outdated(sent time.Time) bool {
+	switch {
+	case l.fresh, l.reset.IsZero(): // a window has begun, or its end is not known
+		return true
+	case l.shape == bucketShape: // it is full by now, but for requests that it was silent about
+		return !sent.Before(l.reset)
+	case l.shape == slidingShape: // nothing that it counted then is left in it
+		return sent.Sub(l.sent) >= l.window
+	}
+	return false
+}
+
 // open notes when a window began, and after how many units in all.
 func (l *ledger) open(at time.Time, total int64) {
 	l.before = float64(total-l.began) * l.price

@@ -277,3 +277,17 @@ func TestRequestWithoutAnAnswerCountsAsSpent(t *testing.T) {
 	b.lost(1, true)
 	assert.InDelta(t, 49, b.left(second(2), 0), 1e-9)
 }
+
+// A server that has stopped speaking of its quota is not held to what it said
+// once, also where the quota comes back by itself and no window begins.
+func TestSilenceForgetsQuotasThatComeBackByThemselves(t *testing.T) {
+	for _, shape := range []shape{bucketShape, slidingShape} {
+		told := time.Now()
+		l := lane{ledgers: []ledger{{shape: shape, limit: 10, price: 1, sent: told, window: time.Minute, reset: told.Add(time.Minute)}}}
+		l.told.add(1)
+		l.untold(1, told.Add(time.Minute-1))
+		assert.Len(t, l.ledgers, 1, "it may still hold")
+		l.untold(1, told.Add(time.Minute))
+		assert.Empty(t, l.ledgers)
+	}
+}

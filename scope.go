@@ -1,5 +1,7 @@
 package polite
 
+import "time"
+
 // scope says which endpoints of a lane a policy concerns, where some answers name
 // more policies than others: all but the exceptions or, for a narrow one, the
 // exceptions alone. It is learned from the answers that speak of the policy or
@@ -71,17 +73,17 @@ func (l *lane) narrow(e endpoint, known int, s *signals, refused bool) {
 	l.told.add(e)
 }
 
-// untold learns from a success that told of no quota. Policies that another
-// endpoint was told of last do not concern this one. Those that do, and whose
-// window has begun or whose end is not known, are forgotten: the server has
-// stopped speaking, and an unknown quota stops nobody.
-func (l *lane) untold(e endpoint) {
+// untold learns from a success, of a request sent at that time, that told of no
+// quota. Policies that another endpoint was told of last do not concern this
+// one. Those that do, and of which nothing that was told still holds, are
+// forgotten: the server has stopped speaking, and an unknown quota stops nobody.
+func (l *lane) untold(e endpoint, sent time.Time) {
 	kept := l.ledgers[:0]
 	for _, g := range l.ledgers {
 		if l.told.last != e {
 			g.scope.set(e, false)
 		}
-		if !g.scope.includes(e) || !g.fresh && !g.reset.IsZero() {
+		if !g.scope.includes(e) || !g.outdated(sent) {
 			kept = append(kept, g)
 		}
 	}
