@@ -52,9 +52,12 @@ func TestEndpointOfAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { endpointOf(req) }))
 }
 
-// The memory of an ordinary host stays within 1 KiB.
+// The memory of an ordinary host stays within 1 KiB: its state fits into the
+// allocator's class of 480 bytes, and with a ledger, its name and its place in
+// the table BenchmarkHosts finds about 1,000.
 func TestHostStateIsSmall(t *testing.T) {
-	assert.LessOrEqual(t, unsafe.Sizeof(hostState{})+unsafe.Sizeof(ledger{}), uintptr(1024))
+	assert.LessOrEqual(t, unsafe.Sizeof(hostState{}), uintptr(480))
+	assert.LessOrEqual(t, unsafe.Sizeof(ledger{}), uintptr(288))
 }
 
 func TestEndpointsAreForgottenBeyondTheBound(t *testing.T) {

@@ -47,7 +47,7 @@ type gate struct {
 	until time.Time // nobody before it
 	share float64   // of the wait, added at random; drawn once per closing
 	asked bool      // the server named the instant
-	ramp  int       // after it, as many at a time, growing with each answer; 0 is all
+	ramp  uint8     // after it, as many at a time, growing with each answer; 0 is all
 }
 
 // rampOpen is the width at which a ramp no longer holds anybody back.
@@ -90,7 +90,7 @@ func (g *gate) admit(now, last time.Time, inFlight int) (time.Time, Reason) {
 	switch {
 	case now.Before(g.until):
 		return g.until, g.reason()
-	case g.ramp == 0 || inFlight < g.ramp:
+	case g.ramp == 0 || inFlight < int(g.ramp):
 		return now, 0
 	case last.Before(g.until): // those in flight left before the gate closed
 		return now, 0
