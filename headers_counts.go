@@ -18,15 +18,12 @@ func unmetered(limits, remaining []string) bool {
 
 // lowest returns the remaining value of layer i of n; with another number of
 // values, the lowest of them.
-func (r *reading) lowest(values []string, i, n int) int64 {
-	best := int64(-1)
-	if value, ok := single(values); ok {
-		if v, ok := parseCount(value); ok {
-			return r.remaining(v)
-		}
-		return best
+func (r *reading) lowest(m *match, i, n int) int64 {
+	if m.isWhole() {
+		return m.whole
 	}
-	list := listOf(values)
+	best := int64(-1)
+	list := listOf(m.lines())
 	count := list.count()
 	for at := 0; ; at++ {
 		item, ok := list.next()
@@ -46,13 +43,12 @@ func (r *reading) lowest(values []string, i, n int) int64 {
 
 // highest returns the used value of layer i of n; with another number of values,
 // the highest of them.
-func highest(values []string, i, n int) (int64, bool) {
-	best := int64(-1)
-	if value, ok := single(values); ok {
-		v, ok := parseCount(value)
-		return v, ok && v >= 0
+func (m *match) highest(i, n int) (int64, bool) {
+	if m.isWhole() {
+		return m.whole, true
 	}
-	list := listOf(values)
+	best := int64(-1)
+	list := listOf(m.values)
 	count := list.count()
 	for at := 0; ; at++ {
 		item, ok := list.next()
@@ -72,12 +68,12 @@ func highest(values []string, i, n int) (int64, bool) {
 // first bare item is the limit in force and the others are policies
 // (draft-ietf-httpapi-ratelimit-headers-06 section 3.1); with another number of
 // values than layers the first is.
-func limitAt(values []string, i, n int) int64 {
-	if value, ok := single(values); ok || values == nil {
-		return limitIn(value)
+func (m *match) limitAt(i, n int) int64 {
+	if m.isWhole() {
+		return m.whole
 	}
 	var (
-		list  = listOf(values)
+		list  = listOf(m.lines())
 		count = list.count()
 		first = int64(-1)
 		bare  bool
@@ -100,12 +96,20 @@ func limitAt(values []string, i, n int) int64 {
 	}
 }
 
-// single returns the value of a field that is no list.
-func single(values []string) (string, bool) {
-	if len(values) != 1 || strings.IndexByte(values[0], ',') >= 0 {
-		return "", false
+// wholeIn returns the value of a field that is one whole number, else -1.
+func wholeIn(values []string) int64 {
+	const most = 18 // digits that an int64 holds in any case
+	if len(values) != 1 || values[0] == "" || len(values[0]) > most {
+		return -1
 	}
-	return values[0], true
+	n := int64(0)
+	for _, c := range []byte(values[0]) {
+		if !isDigit(c) {
+			return -1
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n
 }
 
 // limitIn reads one limit: a count, or pairs such as burst:100;rate:10.
@@ -119,18 +123,14 @@ func limitIn(item string) int64 {
 	return parseItem(item).limit
 }
 
-// layerCount returns how many parallel windows the values describe.
-func layerCount(limits, remaining, used []string) int {
-	if _, ok := single(limits); ok || limits == nil || remaining == nil && used == nil {
+// layerCount returns how many parallel windows the values of a group describe.
+func layerCount(g fieldGroup) int {
+	limits := g.field(roleLimit)
+	if limits == nil || limits.isWhole() || limits.hasParameters() {
 		return 1
 	}
-	list := listOf(limits)
-	n := list.count()
-	if n == 1 || n > maxLayers || hasParameters(limits) {
-		return 1
-	}
-	left, spent := listOf(remaining), listOf(used)
-	if left.count() == n || spent.count() == n {
+	list, left, spent := listOf(limits.values), listOf(g.values(roleRemaining)), listOf(g.values(roleUsed))
+	if n := list.count(); n <= maxLayers && (left.count() == n || spent.count() == n) {
 		return n
 	}
 	return 1
@@ -139,8 +139,11 @@ func layerCount(limits, remaining, used []string) int {
 // maxLayers bounds the parallel windows of one set of fields.
 const maxLayers = 8
 
-func hasParameters(values []string) bool {
-	for _, v := range values {
+func (m *match) hasParameters() bool {
+	if m.isWhole() {
+		return false
+	}
+	for _, v := range m.lines() {
 		if strings.IndexByte(v, ';') >= 0 {
 			return true
 		}

@@ -29,16 +29,17 @@ func parseFixdate(s string) (time.Time, bool) {
 	if len(s) != 29 || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[19] != ':' || s[22] != ':' || s[25:] != " GMT" {
 		return time.Time{}, false
 	}
-	month := monthNamed(s[8:11])
-	day, ok := twoDigits(s[5:])
-	year, ok1 := fourDigits(s[12:])
-	hour, ok2 := twoDigits(s[17:])
-	minute, ok3 := twoDigits(s[20:])
-	second, ok4 := twoDigits(s[23:])
-	if !ok || !ok1 || !ok2 || !ok3 || !ok4 {
+	var worst byte // the digit farthest from one
+	two := func(i int) int {
+		tens, ones := s[i]-'0', s[i+1]-'0'
+		worst = max(worst, tens, ones)
+		return int(tens)*10 + int(ones)
+	}
+	day, year, hour, minute, second := two(5), two(12)*100+two(14), two(17), two(20), two(23)
+	if worst > 9 {
 		return time.Time{}, false
 	}
-	return civil(year, month, day, hour, minute, number{whole: int64(second)}, 0)
+	return civil(year, monthNamed(s[8:11]), day, hour, minute, number{whole: int64(second)}, 0)
 }
 
 // parseISO reads 2006-01-02T15:04[:05[.999]] with T, t or a blank, and a zone.
@@ -270,14 +271,43 @@ func smallNumber(s string) (n int, trouble bool) {
 
 // monthNamed returns the month of an English name or its first three letters.
 func monthNamed(s string) time.Month {
-	const short = "janfebmaraprmayjunjulaugsepoctnovdec"
-	for m := time.January; m <= time.December; m++ {
-		if begins(s, short[3*m-3:3*m]) {
-			if len(s) == 3 || strings.EqualFold(s, m.String()) {
-				return m
-			}
-			return 0
-		}
+	m := monthOf(s)
+	if m == 0 || len(s) == 3 || strings.EqualFold(s, m.String()) {
+		return m
+	}
+	return 0
+}
+
+// monthOf returns the month that begins with the first three letters of s.
+func monthOf(s string) time.Month {
+	if len(s) < 3 {
+		return 0
+	}
+	switch string([]byte{s[0] | lower, s[1] | lower, s[2] | lower}) {
+	case "jan":
+		return time.January
+	case "feb":
+		return time.February
+	case "mar":
+		return time.March
+	case "apr":
+		return time.April
+	case "may":
+		return time.May
+	case "jun":
+		return time.June
+	case "jul":
+		return time.July
+	case "aug":
+		return time.August
+	case "sep":
+		return time.September
+	case "oct":
+		return time.October
+	case "nov":
+		return time.November
+	case "dec":
+		return time.December
 	}
 	return 0
 }
@@ -293,8 +323,10 @@ func isWeekday(s string) bool {
 	return false
 }
 
+// lower is the bit in which a lower-case letter differs from the upper-case one.
+const lower = 'a' - 'A'
+
 // begins reports whether s begins with three lower-case letters, in any case.
 func begins(s, letters string) bool {
-	const lower = 'a' - 'A' // the bit that differs
 	return len(s) >= 3 && s[0]|lower == letters[0] && s[1]|lower == letters[1] && s[2]|lower == letters[2]
 }

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -15,19 +16,24 @@ func (r *reading) reset(g fieldGroup, i, n int, window time.Duration) time.Time 
 		if m.role != roleReset {
 			continue
 		}
-		if value, ok := single(m.values); ok {
-			twins.add(r, value, m.form, window)
+		if m.isWhole() {
+			twins.add(r, number{whole: m.whole}.moment(m.form, r.clock.now), window)
 			continue
 		}
-		list := listOf(m.values)
-		count := list.countTimes()
+		list, count := listOf(m.values), 0
+		if n > 1 { // or else all are the one layer's
+			count = list.countTimes()
+		}
 		for at := 0; ; at++ {
 			value, ok := list.nextTime()
 			if !ok {
 				break
 			}
-			if n == 1 || count != n || at == i { // else another layer's
-				twins.add(r, value, m.form, window)
+			if count == n && at != i {
+				continue // another layer's
+			}
+			if moment, ok := parseTime(beforeParameters(value), m.form, r.clock.now); ok {
+				twins.add(r, moment, window)
 			}
 		}
 	}
@@ -40,46 +46,43 @@ func (r *reading) reset(g fieldGroup, i, n int, window time.Duration) time.Time 
 // resetTwins is the latest reset of each kind.
 type resetTwins struct{ relative, absolute time.Time }
 
-func (w *resetTwins) add(r *reading, value string, form TimeForm, window time.Duration) {
-	m, ok := parseTime(beforeParameters(value), form, r.clock.now)
-	switch {
-	case !ok:
-	case m.absolute():
+func (w *resetTwins) add(r *reading, m moment, window time.Duration) {
+	if m.absolute() {
 		w.absolute = later(w.absolute, r.clock.reset(m))
-	default:
-		if m.plain && window > 0 && m.delta >= 1000*time.Second && m.delta > window && m.delta/1000 <= window {
-			m.delta /= 1000
-		}
-		w.relative = later(w.relative, r.clock.reset(m))
+		return
 	}
+	if m.plain && window > 0 && m.delta >= 1000*time.Second && m.delta > window && m.delta/1000 <= window {
+		m.delta /= 1000
+	}
+	w.relative = later(w.relative, r.clock.reset(m))
 }
 
 // layered reads the separate fields for limit, remaining, used, reset and
 // window. Several values of the same number in each describe parallel windows,
 // paired by position: repeated lines of stacked limiters, or one line with
 // commas.
-func (r *reading) layered(t *tally, base Quota, g fieldGroup) {
-	if g.values(roleWindow) != nil {
+func (r *reading) layered(t *tally, base *Quota, g fieldGroup) {
+	if g.field(roleWindow) != nil {
 		base.Window = r.window(g)
 	}
-	lines, limits := g.values(rolePolicies), g.values(roleLimit)
-	if lines == nil && !hasParameters(limits) {
+	lines, limits := g.values(rolePolicies), g.field(roleLimit)
+	if lines == nil && !limits.hasParameters() {
 		r.layers(t, base, g, nil)
 		return
 	}
 	var policies policySet
 	policies.read(lines, false)
-	policies.read(limits, true)
+	policies.read(limits.lines(), true)
 	r.layers(t, base, g, &policies)
-	r.announced(t, base, &policies)
+	r.announced(t, *base, &policies)
 }
 
 // layers adds the parallel windows of a group, completed by their policies.
-func (r *reading) layers(t *tally, base Quota, g fieldGroup, policies *policySet) {
-	n := layerCount(g.values(roleLimit), g.values(roleRemaining), g.values(roleUsed))
+func (r *reading) layers(t *tally, base *Quota, g fieldGroup, policies *policySet) {
+	n := layerCount(g)
 	names := g[0].row.layers
 	for i := range n {
-		q := base
+		q := *base
 		if i < len(names) {
 			q.Policy, q.Window = joinPolicy(base.Policy, names[i].policy), names[i].window
 		}
@@ -98,7 +101,7 @@ func (r *reading) layers(t *tally, base Quota, g fieldGroup, policies *policySet
 		if i > 0 && q.Policy == base.Policy {
 			q.Policy = joinPolicy(base.Policy, ordinal(i))
 		}
-		q.Window = r.refill(g, &q)
+		r.refill(&q, g)
 		q.Reset = r.reset(g, i, n, q.Window)
 		t.add(q, r.clock.now)
 	}
@@ -107,16 +110,16 @@ func (r *reading) layers(t *tally, base Quota, g fieldGroup, policies *policySet
 // count reads limit, remaining and used of layer i of n; two of them give the
 // third.
 func (r *reading) count(q *Quota, g fieldGroup, i, n int) {
-	limits, remaining := g.values(roleLimit), g.values(roleRemaining)
-	q.Limit = limitAt(limits, i, n)
-	if q.Limit >= 0 || !unmetered(limits, remaining) {
+	limits, remaining := g.field(roleLimit), g.field(roleRemaining)
+	q.Limit = limits.limitAt(i, n)
+	if q.Limit >= 0 || !unmetered(limits.lines(), remaining.lines()) {
 		q.Remaining = r.lowest(remaining, i, n)
 	}
-	used := g.values(roleUsed)
+	used := g.field(roleUsed)
 	if used == nil || q.Limit >= 0 && q.Remaining >= 0 {
 		return
 	}
-	spent, ok := highest(used, i, n)
+	spent, ok := used.highest(i, n)
 	switch {
 	case !ok:
 	case q.Limit > 0:
@@ -139,20 +142,14 @@ func (r *reading) window(g fieldGroup) time.Duration {
 	return 0
 }
 
-// refill returns the time in which a bucket fills up, for servers that tell the
-// rate: units per window, or per second without one.
-func (r *reading) refill(g fieldGroup, q *Quota) time.Duration {
+// refill makes the window the time in which a bucket fills up, for servers that
+// tell the rate: units per window, or per second without one.
+func (r *reading) refill(q *Quota, g fieldGroup) {
 	values := g.values(roleRate)
 	if values == nil || q.Limit <= 0 {
-		return q.Window
+		return
 	}
-	rate, ok := parseCount(values[0])
-	if !ok || rate <= 0 {
-		return q.Window
+	if rate, ok := parseCount(values[0]); ok && rate > 0 {
+		q.Window = spanFor(q.Limit, rate, cmp.Or(q.Window, time.Second))
 	}
-	per := q.Window
-	if per == 0 {
-		per = time.Second
-	}
-	return spanFor(q.Limit, rate, per)
 }

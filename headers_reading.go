@@ -13,7 +13,19 @@ type match struct {
 	*headerField
 	dim    string   // what the * of the pattern stands for
 	values []string // never empty
+	whole  int64    // the value, where it is one whole number, as most are; else -1
 }
+
+// lines returns the values of a field, nil without one.
+func (m *match) lines() []string {
+	if m == nil {
+		return nil
+	}
+	return m.values
+}
+
+// isWhole reports whether there is a field, and it is one whole number.
+func (m *match) isWhole() bool { return m != nil && m.whole >= 0 }
 
 // reading is one response on its way from header fields to facts.
 type reading struct {
@@ -43,7 +55,7 @@ func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fie
 				n, ok := parseNumber(trim(values[0]))
 				clock.cached = ok && !n.negative && !n.isZero()
 			case len(dst) < maxFields:
-				dst = append(dst, match{headerField: f, dim: dim, values: values})
+				dst = append(dst, match{headerField: f, dim: dim, values: values, whole: wholeIn(values)})
 			}
 		}
 	}
@@ -163,18 +175,21 @@ func (r *reading) quotas(t *tally, fields fieldGroup) {
 // of them the ones that describe one quota or its parallel windows.
 type fieldGroup []match
 
-// values returns the lines of the preferred field of a role, nil without one.
-func (g fieldGroup) values(role headerRole) []string {
+// field returns the preferred field of a role, nil without one.
+func (g fieldGroup) field(role headerRole) *match {
 	for i := range g {
 		if g[i].role >= role {
 			if g[i].role == role {
-				return g[i].values
+				return &g[i]
 			}
 			break // of one quota they are in order
 		}
 	}
 	return nil
 }
+
+// values returns the lines of the preferred field of a role, nil without one.
+func (g fieldGroup) values(role headerRole) []string { return g.field(role).lines() }
 
 // quota hands a group to the readers of the shapes that it holds.
 func (r *reading) quota(t *tally, g fieldGroup) {
@@ -198,7 +213,7 @@ func (r *reading) quota(t *tally, g fieldGroup) {
 			}
 		case roleLimit, roleRemaining, roleUsed, roleReset:
 			if !stated {
-				r.layered(t, base, g)
+				r.layered(t, &base, g)
 			}
 			stated = true
 		case rolePerSecond:
