@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,10 +18,8 @@ import (
 type attempt struct {
 	call *call
 	ctx  context.Context // derived from the caller's; ends with the attempt
+	wire *wire           // the attempt's until it is over
 	over atomic.Bool     // the attempt has ended: the context is the caller's again
-
-	mu   sync.Mutex
-	wire *wire // nil when the attempt is over
 
 	resp  *http.Response
 	err   error
@@ -60,9 +57,10 @@ func (c *call) send() *attempt {
 	}
 	c.current = a
 	c.tries++
-	a.call, a.wire = c, c.t.wires.get()
-	a.ctx, a.wire.cancel = context.WithCancelCause(c.ctx)
-	a.bound(c.attemptTime(c.sentAt))
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	a.call, a.ctx, a.wire = c, ctx, c.t.wires.get()
+	a.wire.take(a, cancel)
+	a.bound(c.sentAt, c.attemptTime(c.sentAt))
 	req, err := c.request(a)
 	if err != nil {
 		c.attempts++
@@ -138,23 +136,15 @@ func (c *call) attemptTime(now time.Time) time.Duration {
 	return d
 }
 
-// bound ends the attempt after d, unless unbound is called before; a negative
-// d never does.
-func (a *attempt) bound(d time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.wire != nil && d >= 0 {
-		a.wire.limit(d)
+// bound ends the attempt at now and d, unless unbound is called before; a
+// negative d never does.
+func (a *attempt) bound(now time.Time, d time.Duration) {
+	if d >= 0 {
+		a.wire.limit(a, now, d)
 	}
 }
 
-func (a *attempt) unbound() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.wire != nil {
-		a.wire.unlimit()
-	}
-}
+func (a *attempt) unbound() { a.wire.unlimit(a) }
 
 // timeoutOr is err, or the time-out of the attempt where that is behind it.
 func (a *attempt) timeoutOr(err error) error {
@@ -265,7 +255,7 @@ const (
 // connection can be used again, and ends the attempt.
 func (a *attempt) discard() {
 	if a.resp != nil && a.whole == nil {
-		a.bound(drainTime)
+		a.bound(time.Now(), drainTime)
 		io.CopyN(io.Discard, a.body, drainBytes)
 	}
 	a.abandon()
@@ -290,18 +280,12 @@ func (a *attempt) handOver() *http.Response {
 
 // finish ends the attempt: its context, its place in flight, its wire.
 func (a *attempt) finish() {
-	a.mu.Lock()
-	w := a.wire
-	a.wire = nil
-	if w != nil {
-		w.unlimit()
-		a.over.Store(true)
-	}
-	a.mu.Unlock()
-	if w == nil {
+	cancel := a.wire.leave(a)
+	if cancel == nil {
 		return // it has ended before
 	}
-	w.cancel(nil)
+	a.over.Store(true)
+	cancel(nil)
 	a.call.host.vacate()
-	a.call.t.wires.put(w)
+	a.call.t.wires.put(a.wire)
 }

@@ -36,9 +36,7 @@ func (a *attempt) Value(key any) any {
 
 // hooks returns the attempt's hooks while it is under way, else nil.
 func (a *attempt) hooks() any {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.wire == nil {
+	if !a.wire.isOf(a) {
 		return nil
 	}
 	return &a.wire.trace

@@ -205,7 +205,8 @@ func (a *attempt) reader() io.ReadCloser {
 }
 
 func (b responseBody) Read(p []byte) (int, error) {
-	b.of.bound(b.readTime())
+	now := time.Now()
+	b.of.bound(now, b.readTime(now))
 	n, err := b.of.body.Read(p)
 	b.of.unbound()
 	if err != nil {
@@ -219,9 +220,9 @@ func (b responseBody) Read(p []byte) (int, error) {
 
 // readTime is how long one read may take. In a Fetch, and in a Classify that
 // looks at the body, the reading is part of the call, which has an end.
-func (b responseBody) readTime() time.Duration {
+func (b responseBody) readTime(now time.Time) time.Duration {
 	if c := b.of.call; c.fetch != nil || c.current == b.of {
-		return c.attemptTime(time.Now())
+		return c.attemptTime(now)
 	}
 	return b.of.call.set.AttemptTimeout
 }

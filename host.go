@@ -95,7 +95,7 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 	r.add(now, at, reason)
 	at, reason = l.gate.admit(now, l.last, l.flight.n)
 	r.add(now, at, reason)
-	l.admit(&r, c, now, &h.opts.Preemptive)
+	l.admit(&r, c, c, now, &h.opts.Preemptive)
 	for i := range h.meters {
 		m := &h.meters[i]
 		if !m.counts(c.set.QuotaKey) {

@@ -22,8 +22,9 @@ type lane struct {
 	evidence *evidence // for diagnosis; nil while nobody wants one
 }
 
-// admit asks what is known of the quota.
-func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
+// admit asks what is known of the quota for c, or for the surcharge c of the call
+// that waits.
+func (l *lane) admit(r *ruling, c, waiting *call, now time.Time, o *PreemptiveOptions) {
 	if o.Disable {
 		return
 	}
@@ -54,7 +55,7 @@ func (l *lane) admit(r *ruling, c *call, now time.Time, o *PreemptiveOptions) {
 			last:      l.last,
 		})
 		if reason == ReasonBrake && !at.IsZero() {
-			at = earlier(at, c.brakeEnd)
+			at = earlier(at, waiting.endOfBrake())
 		}
 		r.add(now, at, reason)
 	}

@@ -169,8 +169,8 @@ func isIdempotent(method string) bool {
 // idempotencyKey returns the key of the call: the caller's, or a new one where
 // the options ask for it, or none.
 func (o *RetryOptions) idempotencyKey(req *http.Request) string {
-	if key := req.Header.Get(headerIdempotencyKey); key != "" {
-		return key
+	if given := req.Header[headerIdempotencyKey]; len(given) > 0 && given[0] != "" {
+		return given[0]
 	}
 	if o.GenerateKeys && !isIdempotent(req.Method) {
 		return rand.Text()

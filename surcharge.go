@@ -35,10 +35,10 @@ func (h *hostState) surchargeLocked(c *call, r *ruling, now time.Time) {
 		return
 	}
 	s.lane, s.order = l, c.order
-	s.endpoint, s.brakeEnd = l.told.last, c.brakeEnd // it is no stranger there
+	s.endpoint = l.told.last // it is no stranger there
 	at, reason := l.gate.admit(now, l.last, l.flight.n)
 	r.add(now, at, reason)
-	l.admit(r, s, now, &h.opts.Preemptive)
+	l.admit(r, s, c, now, &h.opts.Preemptive)
 	if l.queue.before(s) > 0 {
 		r.add(now, time.Time{}, ReasonQueue)
 		r.first = false

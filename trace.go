@@ -348,13 +348,12 @@ func (c *call) publish(a *attempt, s *signals, found findings, now time.Time) {
 
 // publishBreaker reports whether there was something to tell.
 func (c *call) publishBreaker(now time.Time) bool {
-	if c.t.opts.Breaker.Disable {
+	if c.trace == nil || c.trace.Breaker == nil {
 		return false
 	}
 	e, changed := c.host.breakerChanged(now)
-	if !changed || c.trace == nil || c.trace.Breaker == nil {
-		return false
+	if changed {
+		c.trace.Breaker(e)
 	}
-	c.trace.Breaker(e)
-	return true
+	return changed
 }

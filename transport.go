@@ -126,7 +126,6 @@ type call struct {
 	tries    int       // attempts begun
 	attempts int       // requests sent, net/http's own repetitions included
 	reached  bool      // any of them may have reached the server
-	brakeEnd time.Time // when the brake lets the call go; zero never
 	departed bool      // admitted, and not yet entered as ended
 	current  *attempt  // the one under way, until it is handed over
 
@@ -185,7 +184,6 @@ func (c *call) begin() error {
 // admission waits until the host's stages let the call depart.
 func (c *call) admission() error {
 	since := c.now
-	c.brakeEnd = c.endOfBrake(since)
 	var told Reason
 	for now := since; ; now = time.Now() {
 		if c.publishBreaker(now) { // first, for an observer that panics must find nothing taken

@@ -43,9 +43,11 @@ func (c *call) most(bound string) time.Duration {
 	return -1
 }
 
-// endOfBrake is when the brake lets a call go that began to wait at since: it
-// takes half of the time that the call has, for what it spreads is there.
-func (c *call) endOfBrake(since time.Time) time.Time {
+// endOfBrake is when the brake lets a call go that waits for admission; zero
+// never. It takes half of the time that the call has, for what it spreads is
+// there.
+func (c *call) endOfBrake() time.Time {
+	since := c.now
 	deadline, _ := c.ctx.Deadline()
 	end := earlier(c.deadline, deadline)
 	if c.set.AdmissionWait >= 0 {

@@ -12,17 +12,20 @@ import (
 // connections that the attempt was given and ends it when time is up. Wires
 // are used again and again, because their timers and hooks are costly to make.
 type wire struct {
-	timer  *time.Timer
-	armed  bool
-	fired  bool // the timer's function has run, or is about to
-	cancel context.CancelCauseFunc
-	after  time.Duration // what the timer was last set to
-	trace  httptrace.ClientTrace
+	trace httptrace.ClientTrace
 
 	asked   atomic.Int32 // connections asked for
 	conns   atomic.Int32 // connections got
 	written atomic.Int32 // request headers written
 	before  atomic.Int32 // of them, before the last connection was got
+
+	mu     sync.Mutex
+	of     *attempt // nil in the pool
+	cancel context.CancelCauseFunc
+	due    time.Time     // when the attempt's time is up; zero: never
+	after  time.Duration // how long that was
+	timer  *time.Timer
+	rings  time.Time // when the timer goes off; zero: it is not set
 }
 
 // wirePool is a pool of wires. It belongs to one Transport, so that timers do
@@ -42,19 +45,22 @@ func (p *wirePool) get() *wire {
 	return w
 }
 
-// put takes a wire back if nothing can touch it any more: its timer has not
-// fired, and each connection has seen its request written, so that no hook is
-// still to come.
+// put takes a wire back if nothing can touch it any more: each connection has
+// seen its request written, so that no hook is still to come.
 func (p *wirePool) put(w *wire) {
 	got := w.conns.Load()
-	if w.fired || w.armed || got != w.asked.Load() || got != w.written.Load() {
+	if got != w.asked.Load() || got != w.written.Load() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.timer != nil {
+			w.timer.Stop()
+		}
 		return
 	}
 	w.asked.Store(0)
 	w.conns.Store(0)
 	w.written.Store(0)
 	w.before.Store(0)
-	w.cancel = nil
 	p.pool.Put(w)
 }
 
@@ -69,24 +75,86 @@ func (w *wire) requests(answered bool) int {
 	return int(n)
 }
 
-// limit bounds the time until the next unlimit. Once time was up it stays up.
-func (w *wire) limit(d time.Duration) {
-	if w.fired {
+// take makes the wire the attempt's.
+func (w *wire) take(a *attempt, cancel context.CancelCauseFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.of, w.cancel = a, cancel
+}
+
+// isOf reports whether the wire is still the attempt's.
+func (w *wire) isOf(a *attempt) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.of == a
+}
+
+// leave ends what take began, and returns how the attempt is to be cancelled; nil
+// if it had left already.
+func (w *wire) leave(a *attempt) (cancel context.CancelCauseFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of != a {
+		return nil
+	}
+	cancel = w.cancel
+	w.of, w.cancel, w.due = nil, nil, time.Time{}
+	return cancel
+}
+
+// limit ends the attempt at now and d, unless unlimit comes before.
+//
+// Most time-outs never come, so a timer that is set is left alone as long as it
+// does not go off too late: it looks by itself whether it was wanted. One that
+// is set and stopped for every request costs the most where requests are cheap,
+// because the runtime wakes a thread to wait for it.
+func (w *wire) limit(a *attempt, now time.Time, d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of != a {
 		return
 	}
-	w.after, w.armed = d, true
+	w.due, w.after = now.Add(d), d
+	if w.rings.IsZero() || w.due.Before(w.rings) {
+		w.setLocked(d)
+	}
+}
+
+func (w *wire) unlimit(a *attempt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == a {
+		w.due = time.Time{}
+	}
+}
+
+// setLocked has the timer go off when due, which is in d.
+func (w *wire) setLocked(d time.Duration) {
+	w.rings = w.due
 	if w.timer == nil {
-		w.timer = time.AfterFunc(d, func() { w.cancel(&AttemptTimeoutError{After: w.after}) })
+		w.timer = time.AfterFunc(d, w.ring)
 		return
 	}
 	w.timer.Reset(d)
 }
 
-func (w *wire) unlimit() {
-	if w.armed && !w.timer.Stop() {
-		w.fired = true
+// ring is called when the timer goes off.
+func (w *wire) ring() {
+	w.mu.Lock()
+	w.rings = time.Time{}
+	left, cancel := time.Until(w.due), w.cancel
+	switch {
+	case w.due.IsZero():
+		cancel = nil
+	case left > 0:
+		w.setLocked(left)
+		cancel = nil
 	}
-	w.armed = false
+	err := &AttemptTimeoutError{After: w.after}
+	w.mu.Unlock()
+	if cancel != nil {
+		cancel(err)
+	}
 }
 
 // traceContextKey is the key under which net/http looks for a ClientTrace,
