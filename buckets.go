@@ -194,17 +194,24 @@ func (l *lane) handOver(c *call, to *lane) {
 	to.flight.insertSent(c)
 }
 
-// stopsAllLocked reports whether a refusal for the rate holds for every bucket
-// of a host that has several: no bucket is blamed, neither by its name nor by
-// having nothing left for the request.
+// stopsAllLocked reports whether a refusal for the rate holds for every lane of
+// the host, because it blames none: no bucket is named or has too little left for
+// the request. Of a quota that does not count requests nobody knows how much was
+// needed, so it may be to blame. A call with a quota key of the caller's blames
+// its key where the answer tells nothing; but if that has enough left, a limit
+// beyond all keys has refused, such as GitHub's secondary ones.
 func (h *hostState) stopsAllLocked(c *call, s *signals) bool {
-	if h.endpoints == nil || c.set.QuotaKey != "" || s == nil {
+	if s == nil {
 		return false
 	}
+	needed := int64(c.set.Cost)
+	if c.surcharge != nil {
+		needed = max(needed, int64(c.surcharge.set.Cost))
+	}
 	for i := range s.n {
-		if q := &s.quotas[i]; q.Remaining < int64(c.set.Cost) { // -1 is unknown, and so to blame
+		if q := &s.quotas[i]; q.Unit != "" || q.Remaining < needed { // -1 is unknown, and so to blame
 			return false
 		}
 	}
-	return s.n > 0 || s.bucket == ""
+	return s.n > 0 || s.bucket == "" && c.set.QuotaKey == "" && h.endpoints != nil
 }

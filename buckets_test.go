@@ -341,6 +341,41 @@ func TestRefusalOfAKeyStopsOnlyTheKey(t *testing.T) {
 	})
 }
 
+// A key whose quota has enough left is not to blame: another limit has refused,
+// which holds for all, whether their requests were met before or not. Of tokens
+// nobody knows how many the request needed.
+func TestRefusalThatNoQuotaExplainsStopsEveryKey(t *testing.T) {
+	for name, tc := range map[string]struct {
+		headers []string
+		cost    int
+		all     bool
+	}{
+		"enough left":                {[]string{"X-RateLimit-Remaining", "20"}, 0, true},
+		"nothing left":               {[]string{"X-RateLimit-Remaining", "0"}, 0, false},
+		"too little for the request": {[]string{"X-RateLimit-Remaining", "4"}, 5, false},
+		"unknown":                    {[]string{"X-RateLimit-Limit", "30"}, 0, false},
+		"no quota":                   {nil, 0, false},
+		"tokens": {[]string{"X-RateLimit-Remaining-Requests", "20", "X-RateLimit-Remaining-Tokens", "1200"}, 0, false},
+	} {
+		for refused, other := range map[string]string{"mine": "", "": "mine"} {
+			t.Run(name+"/"+refused, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					base := &scripted{next: []*http.Response{answered(nil, http.StatusTooManyRequests, "", append(tc.headers, "Retry-After", "10")...)}}
+					opts := quick(base)
+					opts.Retry.Disable = true
+					client := polite.New(opts)
+					keyed := polite.WithOverrides(t.Context(), polite.Overrides{QuotaKey: refused, Cost: tc.cost})
+					require.Equal(t, http.StatusTooManyRequests, fetch(keyed, client, "http://api.test/a"))
+					start := time.Now()
+					keyed = polite.WithOverrides(t.Context(), polite.Overrides{QuotaKey: other})
+					require.Equal(t, http.StatusOK, fetch(keyed, client, "http://api.test/b"))
+					assert.Equal(t, tc.all, time.Since(start) >= 10*time.Second, time.Since(start))
+				})
+			})
+		}
+	}
+}
+
 // More endpoints than are remembered, and more buckets than there are lanes:
 // everything still goes.
 func TestEndpointsAndBucketsAreBounded(t *testing.T) {

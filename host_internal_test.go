@@ -14,7 +14,7 @@ func TestBooksDoNotGoBackInTime(t *testing.T) {
 	h := newHostState(hostKey{"http", "a.test"}, &tr.opts, tr.dialects.host("a.test"))
 	now := time.Now()
 	admit := func(at time.Time) (ruling, *call) {
-		c := &call{t: tr, host: h, set: Overrides{Cost: 1}}
+		c := &call{t: tr, host: h, set: &Overrides{Cost: 1}}
 		return h.admit(c, at), c
 	}
 	for _, at := range []time.Time{now, now.Add(-2 * time.Second)} {

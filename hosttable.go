@@ -56,9 +56,12 @@ func newHostTable(o *Options, d *dialects) *hostTable {
 
 // of returns the state of the URL's host, new or remembered.
 func (t *hostTable) of(u *url.URL) *hostState {
-	key := hostKeyOf(u)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if newest := t.edge.older; newest.key == (hostKey{u.Scheme, u.Host}) { // as most URLs are, in normal form
+		return newest
+	}
+	key := hostKeyOf(u)
 	h := t.byKey[key]
 	switch {
 	case h == nil:

@@ -61,24 +61,36 @@ func overridesFrom(ctx context.Context) Overrides {
 }
 
 // settingsOf are the options of one call: its overrides, or else the
-// Transport's.
-func (t *Transport) settingsOf(req *http.Request) Overrides {
-	s := overridesFrom(req.Context())
-	r := &t.opts.Retry
-	s.MaxAttempts = cmp.Or(s.MaxAttempts, r.MaxAttempts)
-	if r.Disable || nested(req.Context()) {
-		s.MaxAttempts = 1
+// Transport's. They are not changed any more.
+func (t *Transport) settingsOf(req *http.Request) *Overrides {
+	given, overridden := req.Context().Value(overridesKey{}).(*Overrides)
+	inner := nested(req.Context())
+	if !overridden && !inner && t.opts.QuotaKey == nil && t.opts.Cost == nil {
+		return &t.usual
 	}
-	s.MaxElapsed = cmp.Or(s.MaxElapsed, r.MaxElapsed)
-	s.MaxWait = cmp.Or(s.MaxWait, r.MaxWait)
-	s.AttemptTimeout = cmp.Or(s.AttemptTimeout, r.AttemptTimeout)
-	s.AdmissionWait = cmp.Or(s.AdmissionWait, t.opts.Limit.MaxWait)
+	var s Overrides
+	if overridden {
+		s = *given
+	}
 	if s.QuotaKey == "" && t.opts.QuotaKey != nil {
 		s.QuotaKey = t.opts.QuotaKey(req)
 	}
 	if s.Cost == 0 && t.opts.Cost != nil {
 		s.Cost = t.opts.Cost(req)
 	}
+	s.complete(&t.opts)
+	if t.opts.Retry.Disable || inner {
+		s.MaxAttempts = 1
+	}
+	return &s
+}
+
+// complete takes what is not overridden from the options.
+func (s *Overrides) complete(o *Options) {
+	s.MaxAttempts = cmp.Or(s.MaxAttempts, o.Retry.MaxAttempts)
+	s.MaxElapsed = cmp.Or(s.MaxElapsed, o.Retry.MaxElapsed)
+	s.MaxWait = cmp.Or(s.MaxWait, o.Retry.MaxWait)
+	s.AttemptTimeout = cmp.Or(s.AttemptTimeout, o.Retry.AttemptTimeout)
+	s.AdmissionWait = cmp.Or(s.AdmissionWait, o.Limit.MaxWait)
 	s.Cost = max(1, s.Cost)
-	return s
 }

@@ -13,7 +13,7 @@ func (c *call) isSurcharge() bool { return c.req == nil }
 // levy gives the call its surcharge, if there is one.
 func (c *call) levy(key string, units int) {
 	if units > 0 && key != c.set.QuotaKey {
-		c.surcharge = &call{set: Overrides{QuotaKey: key, Cost: units}}
+		c.surcharge = &call{set: &Overrides{QuotaKey: key, Cost: units}}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type Transport struct {
 	made     sync.Once // the rest; see make
 	opts     Options
+	usual    Overrides // the settings of a call without any of its own
 	base     http.RoundTripper
 	hosts    *hostTable
 	dialects *dialects
@@ -46,6 +47,7 @@ func (t *Transport) make() {
 	if t.base = o.Base; t.base == nil {
 		t.base = newBase()
 	}
+	t.usual.complete(o)
 	t.dialects = newDialects(o.Dialects)
 	t.hosts = newHostTable(o, t.dialects)
 }
@@ -87,7 +89,7 @@ func (t *Transport) Hosts() iter.Seq2[string, HostStats] {
 // type of its own for a request that cannot be sent at all.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.made.Do(t.make)
-	c := &call{t: t, req: req, ctx: req.Context(), now: time.Now()}
+	c := &call{t: t, req: req, ctx: req.Context(), set: &t.usual, now: time.Now()}
 	defer c.end()
 	if err := c.begin(); err != nil {
 		return nil, c.giveUp(err)
@@ -115,9 +117,9 @@ type call struct {
 	ctx      context.Context
 	host     *hostState
 	trace    *Trace
-	set      Overrides // the options of this call; see settingsOf
-	endpoint endpoint  // what its bucket is remembered by
-	key      string    // Idempotency-Key, if any
+	set      *Overrides // the options of this call; see settingsOf
+	endpoint endpoint   // what its bucket is remembered by
+	key      string     // Idempotency-Key, if any
 	body     requestBody
 	fetch    fetcher // reads and decodes the body; nil unless this is a Fetch
 
