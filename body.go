@@ -205,7 +205,7 @@ func (a *attempt) reader() io.ReadCloser {
 }
 
 func (b responseBody) Read(p []byte) (int, error) {
-	now := time.Now()
+	now := b.of.call.clock()
 	b.of.bound(now, b.readTime(now))
 	n, err := b.of.body.Read(p)
 	b.of.unbound()

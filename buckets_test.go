@@ -355,7 +355,7 @@ func TestRefusalThatNoQuotaExplainsStopsEveryKey(t *testing.T) {
 		"too little for the request": {[]string{"X-RateLimit-Remaining", "4"}, 5, false},
 		"unknown":                    {[]string{"X-RateLimit-Limit", "30"}, 0, false},
 		"no quota":                   {nil, 0, false},
-		"tokens": {[]string{"X-RateLimit-Remaining-Requests", "20", "X-RateLimit-Remaining-Tokens", "1200"}, 0, false},
+		"tokens":                     {[]string{"X-RateLimit-Remaining-Requests", "20", "X-RateLimit-Remaining-Tokens", "1200"}, 0, false},
 	} {
 		for refused, other := range map[string]string{"mine": "", "": "mine"} {
 			t.Run(name+"/"+refused, func(t *testing.T) {

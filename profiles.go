@@ -2,6 +2,7 @@ package polite
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -169,13 +170,18 @@ func PromoAzi(costly func(*http.Request) bool) *Options {
 //
 // The primary limits (search, code search, GraphQL, and core for all others)
 // have a ledger and a gate each, by path. 403 and 429 with Retry-After or with
-// nothing remaining are refusals that end when the server says. A 403 whose
-// body speaks of a secondary limit or of abuse is one too, though the quota is
-// not used up: then, and after a 429 without any hint, nobody sends for a
-// minute, and for twice as long after each further refusal of the same call.
-// Any other 403 is final. Of the body the first 4 KiB are looked at; it stays
-// readable. At most 900 requests per minute and 100 at once are sent, which is
-// as much as the secondary limits bear of requests that only read.
+// nothing remaining are refusals that end when the server says, and so is a 200
+// of GraphQL whose errors name a limit. A 403 or such a 200 whose body speaks of a
+// secondary limit or of abuse is one too, though the quota is not used up: then,
+// and after a 429 without any hint, a minute is waited, and twice as long after
+// each further refusal of the same call. Any other 403 is final.
+//
+// While requests remain of the quota that an answer announces, its refusal holds
+// for the whole host, otherwise for that quota. Of the body the first 4 KiB are
+// looked at; it stays readable. GraphQL's requests are POSTs and so are repeated
+// only if Overrides.Idempotent vouches for them. At most 900 requests per minute
+// and 100 at once are sent, which is as much as the secondary limits bear of
+// requests that only read.
 //
 // Delays of up to 4 minutes are waited for, a longer one (up to an hour after
 // the primary limit) comes back at once as the response, and further calls fail
@@ -213,18 +219,49 @@ func githubKey(r *http.Request) string {
 }
 
 func classifyGitHub(resp *http.Response, err error) Verdict {
-	if err != nil || resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusTooManyRequests {
+	if err != nil || !githubRefuses(resp) {
 		return DefaultClassify(resp, err)
 	}
-	refused := Verdict{Outcome: Throttled, Retry: true}
-	switch {
-	case resp.Header.Get("Retry-After") != "", resp.Header.Get("X-RateLimit-Remaining") == "0":
-		return refused
-	case resp.StatusCode == http.StatusTooManyRequests, isSecondaryLimit(PeekBody(resp, 4<<10)):
-		refused.Wait = time.Minute << max(0, min(triesOf(resp)-1, 10))
-		return refused
+	v := Verdict{Outcome: Throttled, Retry: true}
+	if !githubSaysWhen(resp) {
+		v.Wait = time.Minute << max(0, min(triesOf(resp)-1, 10))
 	}
-	return DefaultClassify(resp, nil)
+	return v
+}
+
+// githubRefuses reports whether a response is a refusal because of a limit.
+func githubRefuses(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests:
+		return true
+	case http.StatusForbidden:
+		return githubSaysWhen(resp) || isSecondaryLimit(PeekBody(resp, 4<<10))
+	case http.StatusOK: // which is how GraphQL refuses
+		return githubKey(resp.Request) == "graphql" && isRefusedQuery(PeekBody(resp, 4<<10))
+	}
+	return false
+}
+
+// githubSaysWhen reports whether the headers of a refusal tell its end.
+func githubSaysWhen(resp *http.Response) bool {
+	return resp.Header.Get("Retry-After") != "" || resp.Header.Get("X-RateLimit-Remaining") == "0"
+}
+
+// isRefusedQuery reports whether the answer to a query has an error that names a
+// limit. An answer that is longer than the part that is looked at brings data.
+func isRefusedQuery(body []byte) bool {
+	var answer struct {
+		Errors []struct{ Type, Message string }
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return false
+	}
+	for _, e := range answer.Errors {
+		if strings.HasPrefix(e.Type, "RATE_LIMIT") || isSecondaryLimit([]byte(e.Message)) {
+			return true
+		}
+	}
+	return false
 }
 
 func isSecondaryLimit(body []byte) bool {

@@ -286,6 +286,83 @@ func TestGitHubWaitsAMinuteThenTwoAfterASecondaryLimit(t *testing.T) {
 	})
 }
 
+// A secondary limit is the account's, and not the search's that met it.
+func TestGitHubStopsEverybodyAfterASecondaryLimit(t *testing.T) {
+	for _, first := range []string{"http://api.test/search/issues?q=x", "http://api.test/repos/o/r"} {
+		for _, second := range []string{"http://api.test/search/code?q=x", "http://api.test/repos/o/r"} {
+			synctest.Test(t, func(t *testing.T) {
+				o := polite.GitHub()
+				o.Retry.Disable = true
+				client := on(o, serving(t, secondary(30*time.Minute), politetest.Respond(200)).Transport())
+				require.Equal(t, http.StatusForbidden, fetch(t.Context(), client, first))
+				start := time.Now()
+				assert.Equal(t, http.StatusOK, fetch(t.Context(), client, second))
+				assert.GreaterOrEqual(t, time.Since(start), time.Minute, "%s after %s", second, first)
+			})
+		}
+	}
+}
+
+// GraphQL refuses with 200. What was looked at stays readable, and so does an
+// answer with data in it, whatever it speaks of.
+func TestGitHubTakesARefusedQueryForWhatItIs(t *testing.T) {
+	const spent, secondary = `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded"}]}`,
+		`{"data":null,"errors":[{"message":"You have exceeded a secondary rate limit."}]}`
+	exhausted := []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "90", "X-RateLimit-Resource", "graphql"}
+	plenty := []string{"X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4000", "X-RateLimit-Reset", "90", "X-RateLimit-Resource", "graphql"}
+	for name, tc := range map[string]struct {
+		path, body string
+		headers    []string
+		wait       time.Duration // 0: none
+	}{
+		"primary":                         {"/graphql", spent, exhausted, 90 * time.Second},
+		"primary, older type":             {"/api/graphql", strings.Replace(spent, "LIMITED", "LIMIT", 1), exhausted, 90 * time.Second},
+		"secondary":                       {"/graphql", secondary, plenty, time.Minute},
+		"secondary, Retry-After":          {"/graphql", secondary, append([]string{"Retry-After", "70"}, plenty...), 70 * time.Second},
+		"the last point's answer":         {"/graphql", `{"data":{"title":"RATE_LIMITED"}}`, exhausted, 0},
+		"another error":                   {"/graphql", `{"data":null,"errors":[{"type":"NOT_FOUND","message":"no such repository"}]}`, plenty, 0},
+		"an answer longer than a refusal": {"/graphql", `{"data":"` + strings.Repeat(".", 5000) + `","errors":[{"type":"RATE_LIMITED"}]}`, plenty, 0},
+		"no query":                        {"/repos/o/r", spent, plenty, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const data = `{"data":{"viewer":null}}`
+				server := serving(t, politetest.Respond(200, tc.headers...).WithBody(tc.body), politetest.Respond(200).WithBody(data))
+				start := time.Now()
+				req := request(t, http.MethodPost, "http://api.test"+tc.path, `{"query":"{viewer{login}}"}`)
+				req = req.WithContext(polite.WithOverrides(t.Context(), polite.Overrides{Idempotent: true}))
+				_, body := do(t, on(polite.GitHub(), server.Transport()), req)
+				at := arrivedAfter(server, start)
+				if tc.wait == 0 {
+					assert.Equal(t, tc.body, body)
+					assert.Len(t, at, 1)
+					return
+				}
+				assert.Equal(t, data, body)
+				require.Len(t, at, 2)
+				assert.GreaterOrEqual(t, at[1], tc.wait)
+				assert.LessOrEqual(t, at[1], tc.wait*6/5+time.Second)
+			})
+		})
+	}
+}
+
+// A query is a POST, and a refusal of which nobody vouches that it did nothing is
+// the caller's to read; the next query waits all the same.
+func TestGitHubHandsARefusedQueryToTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const refusal = `{"errors":[{"type":"RATE_LIMITED"}]}`
+		server := serving(t, politetest.Respond(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "90", "X-RateLimit-Resource", "graphql").WithBody(refusal), politetest.Respond(200))
+		client := on(polite.GitHub(), server.Transport())
+		start := time.Now()
+		_, body := do(t, client, request(t, http.MethodPost, "http://api.test/graphql", "{}"))
+		assert.Equal(t, refusal, body)
+		assert.Zero(t, time.Since(start))
+		do(t, client, request(t, http.MethodPost, "http://api.test/graphql", "{}"))
+		assert.GreaterOrEqual(t, time.Since(start), 90*time.Second)
+	})
+}
+
 func TestGitHubObeysTheRetryAfterOfASecondaryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reply := secondary(time.Hour)

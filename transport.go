@@ -222,7 +222,7 @@ func (c *call) admission() error {
 
 // judge classifies an attempt and enters it into the host's books.
 func (c *call) judge(a *attempt) {
-	now := time.Now()
+	now := c.clock()
 	var s signals
 	r := report{now: now, uncounted: a.phase == notSent}
 	if a.err == nil {
