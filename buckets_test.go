@@ -2,6 +2,7 @@ package polite_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -358,7 +359,7 @@ func TestRefusalThatNoQuotaExplainsStopsEveryKey(t *testing.T) {
 		"tokens":                     {[]string{"X-RateLimit-Remaining-Requests", "20", "X-RateLimit-Remaining-Tokens", "1200"}, 0, false},
 	} {
 		for refused, other := range map[string]string{"mine": "", "": "mine"} {
-			t.Run(name+"/"+refused, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, key %q", name, refused), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					base := &scripted{next: []*http.Response{answered(nil, http.StatusTooManyRequests, "", append(tc.headers, "Retry-After", "10")...)}}
 					opts := quick(base)
