@@ -72,9 +72,10 @@ type Options struct {
 	MaxHosts int
 
 	// ExpectedLimit is the quota that the caller thinks it has, in requests per
-	// window. If a server announces less, Trace.Diagnosis says so: the usual
-	// cause is a missing Authorization header. Requests with a quota key of their
-	// own are not compared. 0 or negative means none.
+	// window, the largest one where there are several. If a server announces
+	// less, Trace.Diagnosis says so: the usual cause is a missing Authorization
+	// header. Requests with a quota key of their own are not compared. 0 or
+	// negative means none.
 	ExpectedLimit int64
 
 	// Trace observes every call of this Transport; see WithTrace for one call.

@@ -9,7 +9,8 @@ import (
 type Diagnosis int
 
 const (
-	// LowLimit is a quota below Options.ExpectedLimit.
+	// LowLimit is a quota below Options.ExpectedLimit. Where a server announces
+	// several windows, it is the largest that is too small.
 	LowLimit Diagnosis = iota + 1
 	// SharedQuota is a quota that falls faster than this client's requests and
 	// any list of prices explain: somebody else spends it.

@@ -94,6 +94,25 @@ func TestMissingAuthorizationIsDiagnosed(t *testing.T) {
 	}
 }
 
+// A burst is smaller than the quota of the day for everybody.
+func TestSmallWindowBesideAnExpectedOneIsNotLow(t *testing.T) {
+	for expected, want := range map[int64][]polite.Diagnosis{1200: nil, 1201: {polite.LowLimit}} {
+		synctest.Test(t, func(t *testing.T) {
+			server := politetest.Must(t, politetest.Config{Dialects: []politetest.Dialect{politetest.Draft8}, Policies: []politetest.Policy{
+				{Name: "burst", Limit: politetest.Limit{N: 100, Per: 10 * time.Second}},
+				{Name: "default", Limit: politetest.Limit{N: 1200, Per: 5 * time.Minute}},
+			}})
+			opts, told := diagnosed(server.Transport())
+			opts.ExpectedLimit = expected
+			took(t, polite.New(opts), aCoffee)
+			require.Equal(t, want, kinds(told()))
+			for _, e := range told() {
+				assert.EqualValues(t, 1200, e.Quota.Limit)
+			}
+		})
+	}
+}
+
 // Somebody else takes one, two or five requests between two of ours.
 func TestStrangerInTheQuotaIsDiagnosed(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -86,13 +86,14 @@
 //
 // # What is retried
 //
-// Statuses 429, 502, 503 and 504 and failures of the connection; a 403 that
-// the headers show to be a rate limit; nothing else. Options.Classify takes the
-// place of this judgement, with [DefaultClassify] as its base. Repeated are GET,
-// HEAD, PUT, DELETE, OPTIONS and TRACE, requests with an Idempotency-Key,
-// requests that Overrides.Idempotent vouches for, and any request that certainly
-// was not sent. The second attempt sends the same bytes, from Request.GetBody
-// or from a copy of at most 1 MiB, or is not made.
+// Statuses 429, 502, 503 and 504 and failures of the connection; a 402 or 403
+// that the headers show to be a limit that ends; with what single servers refuse
+// instead ([Dialect]); nothing else. Options.Classify takes the place of this
+// judgement, with [DefaultClassify] as its base. Repeated are GET, HEAD, PUT,
+// DELETE, OPTIONS and TRACE, requests with an Idempotency-Key, requests that
+// Overrides.Idempotent vouches for, and any request that certainly was not sent.
+// The second attempt sends the same bytes, from Request.GetBody or from a copy of
+// at most 1 MiB, or is not made.
 //
 // A delay that the server names is never shortened. If it is longer than the
 // call may wait, the response comes back at once and [CheckResponse] tells the

@@ -86,14 +86,19 @@ func (c *call) diagnose(found findings, s *signals, now time.Time) {
 	}
 }
 
-// below is a quota of requests with a limit below the expected one.
+// below is the largest quota of requests, if even that is below the expected one.
+// A window of a second is smaller than that of the day for everybody.
 func (s *signals) below(expected int64) *Quota {
+	var largest *Quota
 	for i := range s.n {
-		if q := &s.quotas[i]; q.Unit == "" && q.Limit >= 0 && q.Limit < expected {
-			return q
+		if q := &s.quotas[i]; q.Unit == "" && q.Limit >= 0 && (largest == nil || q.Limit > largest.Limit) {
+			largest = q
 		}
 	}
-	return nil
+	if largest == nil || largest.Limit >= expected {
+		return nil
+	}
+	return largest
 }
 
 // lowLimit looks at the host's own quota: what goes by another key or bucket,

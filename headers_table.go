@@ -14,7 +14,7 @@ import "time"
 // more; their forms are in the tests.
 var builtinTable = []Dialect{
 	// The standards.
-	{Name: "RFC 9110", Retry: "Retry-After"},
+	{Name: "RFC 9110", Retry: "Retry-After", RefusalsWithHint: []int{402}}, // a quota that is used up, with its end
 	{Name: "IETF RateLimit fields", // drafts 00 to 10, and vendors with other values under the names
 		Limit:     "RateLimit-Limit, RateLimit-DailyLimit",
 		Remaining: "RateLimit-Remaining", Used: "RateLimit-Observed",
@@ -143,7 +143,7 @@ var builtinTable = []Dialect{
 		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset", ResetAs: DeltaMilliseconds},
 	{Name: "Prisjakt", Hosts: []string{"prisjakt.nu", "prisjakt.no", "pricespy.com", "pricespy.co.uk"},
 		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset", ResetAs: DeltaMilliseconds},
-	{Name: "QuickBooks", Hosts: []string{"quickbooks.api.intuit.com"}, Wait: time.Minute},
+	{Name: "QuickBooks", Hosts: []string{"quickbooks.api.intuit.com", "sandbox-quickbooks.api.intuit.com"}, Wait: time.Minute},
 	{Name: "Shopify security", Hosts: []string{"myshopify.com"}, Refusals: []int{430}},
 	{Name: "Strava", Hosts: []string{"strava.com"}, Limit: "X-RateLimit-Limit", Used: "X-RateLimit-Usage", layers: stravaWindows},
 	{Name: "Strava reads", Hosts: []string{"strava.com"}, Policy: "read",
