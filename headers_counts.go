@@ -98,18 +98,10 @@ func (m *match) limitAt(i, n int) int64 {
 
 // wholeIn returns the value of a field that is one whole number, else -1.
 func wholeIn(values []string) int64 {
-	const most = 18 // digits that an int64 holds in any case
-	if len(values) != 1 || values[0] == "" || len(values[0]) > most {
+	if len(values) != 1 {
 		return -1
 	}
-	n := int64(0)
-	for _, c := range []byte(values[0]) {
-		if !isDigit(c) {
-			return -1
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n
+	return whole(values[0])
 }
 
 // limitIn reads one limit: a count, or pairs such as burst:100;rate:10.
@@ -120,7 +112,9 @@ func limitIn(item string) int64 {
 	if item == "" {
 		return -1
 	}
-	return parseItem(item).limit
+	var it rateItem
+	it.parse(item)
+	return it.limit
 }
 
 // layerCount returns how many parallel windows the values of a group describe.

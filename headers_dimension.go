@@ -66,13 +66,12 @@ func isWordBreak(c rune) bool { return c == '-' || c == '_' || c == ' ' || c == 
 // requests.
 func unitOf(name string) string {
 	for name != "" {
-		i := strings.IndexFunc(name, isWordBreak)
-		word := name
-		if i >= 0 {
-			word, name = name[:i], name[i+1:]
-		} else {
-			name = ""
+		i := 0
+		for i < len(name) && !isWordBreak(rune(name[i])) {
+			i++
 		}
+		word := name[:i]
+		name = name[min(i+1, len(name)):]
 		if w := dimensionWord(strings.ToLower(word)); w.unit != "" {
 			return w.unit
 		}

@@ -151,7 +151,8 @@ func FuzzParseItemList(f *testing.F) {
 			if !ok {
 				break
 			}
-			it := parseItem(text)
+			var it rateItem
+			it.parse(text)
 			if it.limit < -1 || it.window < 0 || it.text != text {
 				t.Fatalf("%+v", it)
 			}

@@ -18,10 +18,10 @@ type rateItem struct {
 	unit      string
 }
 
-// parseItem reads an item. Parameters it does not know are skipped, and values
-// it cannot read leave theirs unknown.
-func parseItem(text string) rateItem {
-	it := rateItem{text: text, limit: -1}
+// parse reads an item. Parameters it does not know are skipped, and values it
+// cannot read leave theirs unknown.
+func (it *rateItem) parse(text string) {
+	*it = rateItem{text: text, limit: -1}
 	for rest := text; rest != ""; {
 		var part string
 		part, rest = cutList(rest, ';')
@@ -36,7 +36,6 @@ func parseItem(text string) rateItem {
 			it.bare(part)
 		}
 	}
-	return it
 }
 
 // bare takes a part without a known key: a quantity, or a name. Of several
@@ -121,7 +120,7 @@ func (s *policySet) read(lines []string, parametersOnly bool) {
 		if parametersOnly && strings.IndexByte(text, ';') < 0 {
 			continue // the limit in force, no policy
 		}
-		s.items[s.n] = parseItem(text)
+		s.items[s.n].parse(text)
 		s.n++
 	}
 }
@@ -173,37 +172,43 @@ func (s *policySet) nameOf(i int) string {
 
 // items reads a field whose items state quotas: named items (drafts 08 and
 // later), key=value pairs at commas (draft 07) or at semicolons.
-func (r *reading) items(t *tally, base Quota, lines, policyLines []string) {
+func (r *reading) items(t *tally, base *Quota, lines, policyLines []string) {
 	var policies policySet
 	policies.read(policyLines, false)
+	var it rateItem
 	pairs, unnamed := rateItem{limit: -1}, 0
 	for list := listOf(lines); ; {
 		text, ok := list.next()
 		if !ok {
 			break
 		}
-		it := parseItem(text)
+		it.parse(text)
 		if it.name != "" {
-			r.stated(t, base, it, &policies, 0)
+			r.stated(t, base, &it, &policies, 0)
 			continue
 		}
-		if pairs.overlaps(it) {
-			r.stated(t, base, pairs, &policies, unnamed)
+		if pairs.overlaps(&it) {
+			r.stated(t, base, &pairs, &policies, unnamed)
 			pairs, unnamed = rateItem{limit: -1}, unnamed+1
 		}
-		pairs.join(it)
+		pairs.join(&it)
 	}
-	r.stated(t, base, pairs, &policies, unnamed)
+	if pairs.says() {
+		r.stated(t, base, &pairs, &policies, unnamed)
+	}
 	r.announced(t, base, &policies)
 }
 
+// says reports whether an item states anything of its quota.
+func (it *rateItem) says() bool { return it.limit >= 0 || it.left || it.reset != "" }
+
 // overlaps reports whether an item says again what another said: the next of
 // several stacked limiters.
-func (it *rateItem) overlaps(o rateItem) bool {
+func (it *rateItem) overlaps(o *rateItem) bool {
 	return it.limit >= 0 && o.limit >= 0 || it.left && o.left || it.reset != "" && o.reset != ""
 }
 
-func (it *rateItem) join(o rateItem) {
+func (it *rateItem) join(o *rateItem) {
 	if o.limit >= 0 {
 		it.limit = o.limit
 	}
@@ -223,8 +228,8 @@ func (it *rateItem) join(o rateItem) {
 
 // stated adds the quota of an item, completed by its policy. unnamed counts the
 // items without a name before it.
-func (r *reading) stated(t *tally, base Quota, it rateItem, policies *policySet, unnamed int) {
-	q := base
+func (r *reading) stated(t *tally, base *Quota, it *rateItem, policies *policySet, unnamed int) {
+	q := *base
 	at := -1
 	if it.name != "" {
 		at = policies.byName(it.name)
@@ -245,7 +250,8 @@ func (r *reading) stated(t *tally, base Quota, it rateItem, policies *policySet,
 	if m, ok := parseTime(it.reset, AnyTime, r.clock.now); ok {
 		q.Reset = r.clock.reset(m)
 	}
-	t.add(completed(q, &it), r.clock.now)
+	q.complete(it)
+	t.add(q, r.clock.now)
 }
 
 // complete takes what an item leaves out from its policy.
@@ -262,14 +268,15 @@ func (it *rateItem) complete(p *rateItem) {
 }
 
 // announced adds the policies of which no item states what is left.
-func (r *reading) announced(t *tally, base Quota, policies *policySet) {
+func (r *reading) announced(t *tally, base *Quota, policies *policySet) {
 	for i := range policies.list() {
 		p := &policies.items[i]
-		q := base
+		q := *base
 		q.Policy = joinPolicy(base.Policy, policies.nameOf(i))
 		q.Limit = p.limit
 		if !t.knows(&q, p.window) {
-			t.add(completed(q, p), r.clock.now)
+			q.complete(p)
+			t.add(q, r.clock.now)
 		}
 	}
 }
@@ -285,9 +292,8 @@ func (t *tally) knows(q *Quota, window time.Duration) bool {
 	return false
 }
 
-// completed completes a quota by what its item, or else its name, says of unit and
-// window.
-func completed(q Quota, it *rateItem) Quota {
+// complete takes unit and window from the quota's item, or else from its name.
+func (q *Quota) complete(it *rateItem) {
 	switch {
 	case it.window > 0:
 		q.Window = it.window
@@ -300,5 +306,4 @@ func completed(q Quota, it *rateItem) Quota {
 	case it.name != "" && q.Unit == "":
 		q.Unit = unitOf(it.name)
 	}
-	return q
 }

@@ -74,7 +74,7 @@ func (r *reading) layered(t *tally, base *Quota, g fieldGroup) {
 	policies.read(lines, false)
 	policies.read(limits.lines(), true)
 	r.layers(t, base, g, &policies)
-	r.announced(t, *base, &policies)
+	r.announced(t, base, &policies)
 }
 
 // layers adds the parallel windows of a group, completed by their policies.

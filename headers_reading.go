@@ -203,13 +203,13 @@ func (r *reading) quota(t *tally, g fieldGroup) {
 		m := &g[i]
 		switch m.role {
 		case roleState:
-			r.items(t, base, m.values, g.values(rolePolicies))
+			r.items(t, &base, m.values, g.values(rolePolicies))
 			stated = true
 		case rolePolicies:
 			if !stated {
 				var policies policySet
 				policies.read(m.values, false)
-				r.announced(t, base, &policies)
+				r.announced(t, &base, &policies)
 			}
 		case roleLimit, roleRemaining, roleUsed, roleReset:
 			if !stated {

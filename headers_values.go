@@ -102,8 +102,27 @@ func (n number) since1970(unit time.Duration) time.Time {
 	return time.Unix(sec, nanos)
 }
 
+// whole returns the number that s is, if it is nothing but digits, and no more
+// than an int64 holds in any case; else -1.
+func whole(s string) int64 {
+	if s == "" || len(s) > 18 {
+		return -1
+	}
+	n := int64(0)
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return -1
+		}
+		n = n*10 + int64(s[i]-'0')
+	}
+	return n
+}
+
 // parseCount reads a count: what stands before a semicolon, without fraction.
 func parseCount(s string) (int64, bool) {
+	if n := whole(s); n >= 0 {
+		return n, true
+	}
 	n, ok := parseNumber(trim(beforeParameters(s)))
 	if n.negative {
 		return -n.whole, ok
