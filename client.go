@@ -123,6 +123,27 @@ func (c *Client) CloseIdleConnections() {
 	}
 }
 
+// newBase is http.DefaultTransport with idle connections for many goroutines
+// on one host, and response headers of 1 MiB at most.
+func newBase() http.RoundTripper {
+	standard, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	base := standard.Clone()
+	base.MaxIdleConnsPerHost = base.MaxIdleConns
+	base.MaxResponseHeaderBytes = 1 << 20
+	return base
+}
+
+// CloseIdleConnections closes the idle connections of the base, if it can.
+func (t *Transport) CloseIdleConnections() {
+	t.made.Do(t.make)
+	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
 // Do sends the request as http.Client.Do does, with all stages. A response
 // that arrived is returned whatever its status, its body unread, for the
 // caller to close; [CheckResponse] turns its status into an error. Without a

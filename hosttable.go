@@ -125,6 +125,13 @@ func (h *hostState) stats() HostStats {
 	return s
 }
 
+// Hosts iterates over the hosts remembered, by scheme://host:port, the most
+// recently used first.
+func (t *Transport) Hosts() iter.Seq2[string, HostStats] {
+	t.made.Do(t.make)
+	return t.hosts.hosts()
+}
+
 // hosts yields a view of every host, most recently used first.
 func (t *hostTable) hosts() iter.Seq2[string, HostStats] {
 	return func(yield func(string, HostStats) bool) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"sync"
 	"time"
@@ -50,34 +49,6 @@ func (t *Transport) make() {
 	t.usual.complete(o)
 	t.dialects = newDialects(o.Dialects)
 	t.hosts = newHostTable(o, t.dialects)
-}
-
-// newBase is http.DefaultTransport with idle connections for many goroutines
-// on one host, and response headers of 1 MiB at most.
-func newBase() http.RoundTripper {
-	standard, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return http.DefaultTransport
-	}
-	base := standard.Clone()
-	base.MaxIdleConnsPerHost = base.MaxIdleConns
-	base.MaxResponseHeaderBytes = 1 << 20
-	return base
-}
-
-// CloseIdleConnections closes the idle connections of the base, if it can.
-func (t *Transport) CloseIdleConnections() {
-	t.made.Do(t.make)
-	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
-		base.CloseIdleConnections()
-	}
-}
-
-// Hosts iterates over the hosts remembered, by scheme://host:port, the most
-// recently used first.
-func (t *Transport) Hosts() iter.Seq2[string, HostStats] {
-	t.made.Do(t.make)
-	return t.hosts.hosts()
 }
 
 // RoundTrip sends the request as often as it takes and the options allow; see
@@ -263,14 +234,6 @@ func (c *call) again(a *attempt) bool {
 		c.trace.Stop(StopEvent{Request: c.event(), Reason: a.stop, Attempts: c.attempts, Status: a.status(), Err: a.err})
 	}
 	return a.stop == 0
-}
-
-// endOf is why a context ended, or else that a time within it did.
-func endOf(ctx context.Context) Reason {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ReasonCancelled
-	}
-	return ReasonTime
 }
 
 // conclude hands the last attempt's result to the caller.
