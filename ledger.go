@@ -204,14 +204,22 @@ func (l *ledger) begin(q *Quota, a answer) {
 
 // govern makes an answer the governing one.
 func (l *ledger) govern(left float64, q *Quota, a answer) {
-	l.low, l.sent, l.read, l.seen = left, a.sent, a.read, a.total
-	switch {
-	case q.Reset.IsZero() || l.shape == slidingShape:
-	case l.shape == windowShape && q.Reset.After(l.reset) && q.Reset.Sub(l.reset) <= settle:
-		// One reset, told again in whole seconds from now, rounded up.
-	default:
+	if !q.Reset.IsZero() && l.shape != slidingShape && !l.repeats(left, q, a) {
 		l.reset = q.Reset
 	}
+	l.low, l.sent, l.read, l.seen = left, a.sent, a.read, a.total
+}
+
+// repeats reports whether an answer tells the window's reset again, in whole
+// seconds from now, rounded up. If more is left than our requests since the
+// governing answer explain, it is another reset: a log of requests, whose oldest
+// one has left it, tells of the next.
+func (l *ledger) repeats(left float64, q *Quota, a answer) bool {
+	if l.shape != windowShape || !q.Reset.After(l.reset) || q.Reset.Sub(l.reset) > settle {
+		return false
+	}
+	counted := float64(a.units-l.seen) - a.aside // of those requests, at least
+	return a.units <= l.seen || left <= l.low-counted*l.price
 }
 
 // younger lets an answer take over. Where the quota comes back by itself, the

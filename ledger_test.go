@@ -171,6 +171,25 @@ func TestResetThatProvesTooEarlyIsWaitedForLonger(t *testing.T) {
 	b.assertNext(t, 62, 61, 121, ReasonQuota)
 }
 
+// In whole seconds from now, one reset is told up to a second later each time.
+func TestResetToldAgainALittleLaterIsTheSame(t *testing.T) {
+	b := newBook()
+	b.shape = windowShape
+	b.answered(1, 0, 0.1, told(100, 4, 10.1))
+	b.answered(2, 1, 1.4, told(100, 3, 10.4))
+	assert.Equal(t, second(10.1), b.reset)
+}
+
+// A log of requests, of which one has come back, tells when the next one will.
+func TestResetToldWithMoreLeftIsTheNextOne(t *testing.T) {
+	b := newBook()
+	b.shape = windowShape
+	b.answered(1, 9.1, 9.2, told(100, 1, 10))
+	b.answered(2, 9.5, 9.6, told(100, 1, 11)) // of what it used up, one is back
+	b.answered(3, 9.7, 9.8, told(100, 0, 11))
+	b.assertNext(t, 10, 9.7, 11, ReasonQuota)
+}
+
 // A token bucket of 20 with 5 a second: its reset is when it is full, so the
 // more is missing the later it is, and the quota comes back all the time.
 func TestBucketIsRecognisedByItsResets(t *testing.T) {

@@ -105,6 +105,24 @@ func TestSoleConsumerIsNeverRefused(t *testing.T) {
 	}
 }
 
+// Wherever in their seconds the windows of a log begin and the requests fall,
+// spread or not, none is refused.
+func TestSlidingLogRefusesNothingInAnyPhase(t *testing.T) {
+	limit := politetest.Limit{Algorithm: politetest.SlidingLog, N: 100, Per: 10 * time.Second}
+	for i := range 20 {
+		phase := time.Duration(i) * 517_007 * time.Microsecond
+		for _, threshold := range []int{-1, 0} {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(phase)
+				server := politetest.Must(t, politetest.Config{Limit: limit, Latency: roundTime})
+				client := patient(server.Transport(), threshold)
+				crowd(64, 1000, func(int) { fetch(t.Context(), client, coffees) })
+				assert.Zero(t, server.Refusals(), "phase %v, threshold %d", phase, threshold)
+			})
+		}
+	}
+}
+
 // The catalog's pages under every algorithm, at three widths, without being
 // told the limit.
 func TestCatalogDownloadIsNeverRefused(t *testing.T) {
