@@ -391,6 +391,25 @@ func TestFindingsAreLoggedWithoutWhatIsNotKnown(t *testing.T) {
 	})
 }
 
+// A quota of tokens that is used up is not taken for one of requests.
+func TestQuotasAreLoggedWithTheirUnitAndWithoutWhatIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		server := serving(t, politetest.Respond(200, "X-RateLimit-Limit-Tokens", "1000", "X-RateLimit-Remaining-Tokens", "0",
+			"X-RateLimit-Reset-Tokens", "6m0s", "X-RateLimit-Limit-Requests", "60"))
+		client := polite.New(&polite.Options{Base: server.Transport(),
+			Trace: polite.SlogTrace(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))})
+		fetch(t.Context(), client, aCoffee)
+		var quotas []string
+		for line := range strings.Lines(log.String()) {
+			if _, facts, ok := strings.Cut(line, "policy="); ok {
+				quotas = append(quotas, strings.TrimSpace(facts))
+			}
+		}
+		assert.Equal(t, []string{"tokens limit=1000 remaining=0 unit=tokens reset=2000-01-01T00:06:00.000Z", "requests limit=60"}, quotas)
+	})
+}
+
 // What polite finds is told once, with what helps.
 func ExampleDiagnosis() {
 	server, err := politetest.New(politetest.Aroma())

@@ -31,9 +31,8 @@ func SlogTrace(log *slog.Logger) *Trace {
 			log.LogAttrs(ctx, slog.LevelDebug, "polite: attempt", attrs...)
 		},
 		Quota: func(e QuotaEvent) {
-			log.LogAttrs(ctx, slog.LevelDebug, "polite: quota", request(e.Request),
-				slog.String("policy", e.Quota.Policy), slog.Int64("limit", e.Quota.Limit),
-				slog.Int64("remaining", e.Quota.Remaining), slog.Time("reset", e.Quota.Reset))
+			attrs := []slog.Attr{request(e.Request), slog.String("policy", e.Quota.Policy)}
+			log.LogAttrs(ctx, slog.LevelDebug, "polite: quota", append(attrs, e.Quota.facts()...)...)
 		},
 		Gate: func(e GateEvent) {
 			log.LogAttrs(ctx, slog.LevelInfo, "polite: gate closed", request(e.Request),
@@ -67,23 +66,41 @@ func SlogTrace(log *slog.Logger) *Trace {
 	}
 }
 
-// facts are what is known of a finding, and nothing that is not: a quota that
-// nobody announced would read as an exhausted one.
+// facts are what is known of a finding, and nothing that is not.
 func (e DiagnosisEvent) facts() (attrs []slog.Attr) {
 	if e.Expected > 0 {
 		attrs = append(attrs, slog.Int64("expected", e.Expected))
 	}
-	if e.Quota != (Quota{}) && e.Quota.Limit >= 0 {
-		attrs = append(attrs, slog.Int64("limit", e.Quota.Limit))
-	}
-	if e.Quota != (Quota{}) && e.Quota.Remaining >= 0 {
-		attrs = append(attrs, slog.Int64("remaining", e.Quota.Remaining))
-	}
+	attrs = append(attrs, e.Quota.facts()...)
 	if e.Asked > 0 {
 		attrs = append(attrs, slog.Duration("asked", e.Asked))
 	}
 	if e.Skew != 0 {
 		attrs = append(attrs, slog.Duration("skew", e.Skew))
+	}
+	return attrs
+}
+
+// facts are what is known of a quota. What is not known is left out, and so is a
+// quota that nobody announced: either would read as an exhausted one.
+func (q Quota) facts() (attrs []slog.Attr) {
+	if q == (Quota{}) {
+		return nil
+	}
+	if q.Limit >= 0 {
+		attrs = append(attrs, slog.Int64("limit", q.Limit))
+	}
+	if q.Remaining >= 0 {
+		attrs = append(attrs, slog.Int64("remaining", q.Remaining))
+	}
+	if q.Unit != "" {
+		attrs = append(attrs, slog.String("unit", q.Unit))
+	}
+	if !q.Reset.IsZero() {
+		attrs = append(attrs, slog.Time("reset", q.Reset))
+	}
+	if q.Window > 0 {
+		attrs = append(attrs, slog.Duration("window", q.Window))
 	}
 	return attrs
 }
