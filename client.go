@@ -34,12 +34,13 @@ type Options struct {
 	// QuotaKey names the quota that a request counts against, where one host
 	// has several ("search", "core"). Requests with different keys share the
 	// host's circuit breaker, retry budget and limits without a Key, and have
-	// a gate and a quota ledger each. With nil, or the empty key, polite learns
-	// from the responses which of the host's buckets an endpoint counts
-	// against, by their names or by limits that differ; until it has been
-	// answered, an endpoint counts against the bucket that was met first. At
-	// most 64 keys and buckets per host are told apart; further ones count as
-	// the first. It must be safe for concurrent use.
+	// a gate and a quota ledger each; a refusal although the quota announced with
+	// it has enough left is of a limit beyond them, and stops the whole host. With
+	// nil, or the empty key, polite learns from the responses which of the host's
+	// buckets an endpoint counts against, by their names or by limits that differ;
+	// until it has been answered, an endpoint counts against the bucket that was
+	// met first. At most 64 keys and buckets per host are told apart; further ones
+	// count as the first. It must be safe for concurrent use.
 	QuotaKey func(*http.Request) string
 
 	// Cost is how many units of the limit a request uses, for the client's own
