@@ -183,6 +183,39 @@ func TestAttemptTimeoutBeginsAnewWithEachAttempt(t *testing.T) {
 	})
 }
 
+// The time of each call is its own, shorter or longer than that of those before,
+// however soon it follows them.
+func TestTimeOutOfACallDoesNotDependOnTheCallsBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stall := politetest.Fail(politetest.StallHeaders)
+		s := serving(t, politetest.Respond(200), stall, politetest.Respond(200).After(29*time.Second), stall, stall, politetest.Respond(200).After(30*time.Second-1))
+		o := steadily(s.Transport())
+		o.Retry.MaxAttempts = 1
+		c := polite.New(o)
+		for i, call := range []struct{ own, took time.Duration }{
+			{0, 0},
+			{0, 30 * time.Second},
+			{0, 29 * time.Second},
+			{5 * time.Second, 5 * time.Second},
+			{time.Minute, time.Minute},
+			{0, 30*time.Second - 1},
+		} {
+			time.Sleep(20 * time.Second)
+			start := time.Now()
+			resp, err := c.Get(polite.WithOverrides(t.Context(), polite.Overrides{AttemptTimeout: call.own}), aCoffee)
+			assert.Equal(t, call.took, time.Since(start), i)
+			if err == nil {
+				readBody(t, resp)
+				continue
+			}
+			var timeout *polite.AttemptTimeoutError
+			require.ErrorAs(t, err, &timeout)
+			assert.Equal(t, call.took, timeout.After, i)
+		}
+		assert.Equal(t, 6, s.Requests())
+	})
+}
+
 // AttemptTimeout ends with the headers; a long body is bounded by pauses,
 // not by its length.
 //
