@@ -220,6 +220,20 @@ func TestSlidingWindowIsRecognisedByItsFirstAnswer(t *testing.T) {
 	assert.InDelta(t, 0.95, b.refill, 1e-9)
 }
 
+// A reset that was rounded up to a whole second is up to a second ago when it is
+// thought to come, and so much of the window before has gone already.
+func TestSlidingWindowIsRecognisedAfterARoundedReset(t *testing.T) {
+	for remaining, want := range map[int64]shape{0: slidingShape, 10: slidingShape, 16: unknownShape} {
+		b := newBook()
+		for n := int64(1); n <= 100; n++ {
+			b.answered(n, 0.0001*float64(n), 0.0001*float64(n)+0.005, told(100, 100-n, 10))
+		}
+		b.next(10.1, 0.01) // one share after the reset
+		b.answered(101, 10.1, 10.12, told(100, remaining, 20))
+		assert.Equal(t, want, b.shape, "remaining %d", remaining)
+	}
+}
+
 // A request that costs the whole of a sliding window is not waited for without
 // end: after two windows without one of ours all of it is there.
 func TestSlidingWindowComesBackToTheLastUnit(t *testing.T) {

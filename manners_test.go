@@ -105,21 +105,42 @@ func TestSoleConsumerIsNeverRefused(t *testing.T) {
 	}
 }
 
-// Wherever in their seconds the windows of a log begin and the requests fall,
-// spread or not, none is refused.
-func TestSlidingLogRefusesNothingInAnyPhase(t *testing.T) {
-	limit := politetest.Limit{Algorithm: politetest.SlidingLog, N: 100, Per: 10 * time.Second}
-	for i := range 20 {
-		phase := time.Duration(i) * 517_007 * time.Microsecond
-		for _, threshold := range []int{-1, 0} {
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(phase)
-				server := politetest.Must(t, politetest.Config{Limit: limit, Latency: roundTime})
-				client := patient(server.Transport(), threshold)
-				crowd(64, 1000, func(int) { fetch(t.Context(), client, coffees) })
-				assert.Zero(t, server.Refusals(), "phase %v, threshold %d", phase, threshold)
-			})
-		}
+// Wherever in their seconds the windows begin and the requests fall, the sole
+// consumer of a window that slides is not refused, and not slow. Of a log whose
+// resets are told as whole Unix seconds, a second in eleven stays hidden; told as
+// whole seconds from now, nothing is.
+func TestSoleConsumerOfASlidingWindowInAnyPhase(t *testing.T) {
+	fromNow := []politetest.Dialect{politetest.XRateLimitLeft}
+	for _, tc := range []struct {
+		name      string
+		algorithm politetest.Algorithm
+		fromFirst bool
+		dialects  []politetest.Dialect
+		threshold int
+		slower    float64
+	}{
+		{"log", politetest.SlidingLog, false, nil, -1, 1.11},
+		{"log spread", politetest.SlidingLog, false, nil, 0, 1.20},
+		{"log, seconds from now", politetest.SlidingLog, false, fromNow, -1, 1.01},
+		{"counter, seconds from now", politetest.SlidingCounter, false, fromNow, -1, 1.01},
+		{"counter from its first request", politetest.SlidingCounter, true, nil, -1, 1.01},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			limit := politetest.Limit{Algorithm: tc.algorithm, N: 100, Per: 10 * time.Second, FromFirst: tc.fromFirst}
+			for i := range 20 {
+				synctest.Test(t, func(t *testing.T) {
+					time.Sleep(time.Duration(i) * 517_007 * time.Microsecond)
+					server := politetest.Must(t, politetest.Config{Limit: limit, Latency: roundTime, Dialects: tc.dialects})
+					client := patient(server.Transport(), tc.threshold)
+					oracle := politetest.Oracle{Limit: limit, Calls: 1000, RTT: roundTime, Workers: 64, Start: time.Now()}
+					best, err := oracle.Makespan()
+					require.NoError(t, err)
+					took := crowd(64, 1000, func(int) { fetch(t.Context(), client, coffees) })
+					assert.Zero(t, server.Refusals(), "phase %d", i)
+					assert.LessOrEqual(t, took.Seconds()/best.Seconds(), tc.slower, "phase %d", i)
+				})
+			}
+		})
 	}
 }
 

@@ -42,7 +42,8 @@ const slidingShare = 0.95
 // judgeShape draws the conclusion about the shape from the first answer after a
 // reset. All of the limit back means a window. Little back, with the next
 // reset far away and just as much missing as our own requests of the window
-// before explain, means that it slides.
+// before explain, means that it slides. What has left it since its true reset,
+// up to a second before the one that was told, is missing no more.
 func (l *ledger) judgeShape(q *Quota, a answer) {
 	if q.Reset.IsZero() || l.limit <= 0 {
 		return
@@ -59,8 +60,10 @@ func (l *ledger) judgeShape(q *Quota, a answer) {
 	if length < l.window/2 || elapsed > length/2 {
 		return // the next reset is near: waiting for it is as good
 	}
-	explained := l.before*(1-elapsed.Seconds()/length.Seconds()) + since
-	if math.Abs(used-explained) <= 2+l.limit/50 {
+	perSecond := l.before / length.Seconds()
+	most := l.before - perSecond*elapsed.Seconds() + since
+	least := most - perSecond*settle.Seconds()
+	if slack := 2 + l.limit/50; least-slack <= used && used <= most+slack {
 		l.shape, l.window = slidingShape, length
 		l.refill = slidingShare * l.before / l.window.Seconds()
 		l.reset = q.Reset
