@@ -305,6 +305,8 @@ func TestGitHubStopsEverybodyAfterASecondaryLimit(t *testing.T) {
 
 // GraphQL refuses with 200. What was looked at stays readable, and so does an
 // answer with data in it, whatever it speaks of.
+//
+// Case C141.
 func TestGitHubTakesARefusedQueryForWhatItIs(t *testing.T) {
 	const spent, secondary = `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded"}]}`,
 		`{"data":null,"errors":[{"message":"You have exceeded a secondary rate limit."}]}`

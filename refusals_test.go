@@ -68,6 +68,8 @@ func TestRefusalsThatAreNot429AreWaitedForWhereTheyAreOnes(t *testing.T) {
 
 // A quota of the day that is used up is not waited for inside a call. The answer
 // tells when it ends, and until then nobody asks again.
+//
+// Case C147.
 func TestUsedUpQuotaComesBackAtOnceAndIsNotAskedForAgain(t *testing.T) {
 	for _, status := range []int{http.StatusPaymentRequired, http.StatusTooManyRequests} {
 		synctest.Test(t, func(t *testing.T) {
