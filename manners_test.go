@@ -74,8 +74,9 @@ func makespan(t *testing.T, limit politetest.Limit, calls, workers int) time.Dur
 
 // The sole consumer of a quota, with 64 goroutines and ten windows' work, is
 // never refused, and is as fast as a client that knows the server's mind. The
-// log's figure is the rounding of its resets up to whole seconds: the one
-// second in eleven that the server does not let anybody see.
+// log's figure is the rounding of its resets up to whole Unix seconds: the one
+// second in eleven that the server does not let anybody see, as
+// TestRoundedResetsHideASecondOfALog shows.
 func TestSoleConsumerIsNeverRefused(t *testing.T) {
 	for _, tc := range []struct {
 		algorithm politetest.Algorithm
@@ -142,6 +143,49 @@ func TestSoleConsumerOfASlidingWindowInAnyPhase(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A log of ten seconds, and a window of eleven, tell a client that uses up what
+// is left and waits for the reset the same to the byte: resets are told as whole
+// Unix seconds. What tells them apart is a request in the second before the
+// reset, with nothing left, which the one serves and the other one refuses. So
+// who must not be refused cannot have that second of a log.
+func TestRoundedResetsHideASecondOfALog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Duration(11-time.Now().Unix()%11) * time.Second) // one of its windows begins
+		var servers [2]*politetest.Server
+		for i, limit := range []politetest.Limit{
+			{Algorithm: politetest.SlidingLog, N: 100, Per: 10 * time.Second},
+			{Algorithm: politetest.FixedWindow, N: 100, Per: 11 * time.Second},
+		} {
+			servers[i] = politetest.Must(t, politetest.Config{Limit: limit})
+		}
+		answers := func() (status [2]int, header [2]http.Header) {
+			for i, s := range servers {
+				resp, err := s.Transport().RoundTrip(request(t, http.MethodGet, aCoffee, ""))
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				status[i], header[i] = resp.StatusCode, resp.Header
+				header[i].Del("Aroma-Traca-Id") // drawn at random
+			}
+			return status, header
+		}
+		for range 3 { // windows
+			for range 100 {
+				time.Sleep(time.Millisecond)
+				status, header := answers()
+				require.Equal(t, [2]int{http.StatusOK, http.StatusOK}, status)
+				require.Equal(t, header[0], header[1])
+			}
+			time.Sleep(11*time.Second - 100*time.Millisecond)
+		}
+		for range 100 {
+			answers()
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		status, _ := answers()
+		require.Equal(t, [2]int{http.StatusOK, http.StatusTooManyRequests}, status)
+	})
 }
 
 // The catalog's pages under every algorithm, at three widths, without being
