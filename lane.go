@@ -17,6 +17,7 @@ type lane struct {
 	queue    callList  // who waits, in the order in which the calls began
 	flight   callList  // who has no answer yet, in the order of sending
 	total    int64     // units sent since the beginning
+	silence  *silence  // who of them ended without a word; nil until one has
 	last     time.Time // when the last request left
 	pace     *pace     // learned from refusals; nil until an answer, and without Adaptive
 	evidence *evidence // for diagnosis; nil while nobody wants one
@@ -111,7 +112,8 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	if r.uncounted {
 		return
 	}
-	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, aside: l.aside(c.sentAt, nil), refused: r.verdict.Outcome == Throttled}
+	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, refused: r.verdict.Outcome == Throttled,
+		aside: l.aside(c.sentAt, nil), silent: l.silence.since(c.units)}
 	l.bookLost(c, s)
 	if s == nil || a.refused && l.larger(s) {
 		return
@@ -134,11 +136,22 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 // bookLost enters a request into the ledgers that its answer says nothing about:
 // all of those that concern it where there is no answer.
 func (l *lane) bookLost(c *call, s *signals) {
+	concerns, spoken := c.isSurcharge(), false // which is charged before the quota is known
 	for i := range l.ledgers {
 		g := &l.ledgers[i]
-		if !s.speaksOf(g.policy) && g.scope.includes(c.endpoint) {
+		switch {
+		case s.speaksOf(g.policy):
+			spoken = true
+		case g.scope.includes(c.endpoint):
 			g.lost(c.set.Cost, !c.sentAt.Before(g.sent.Add(-settle)))
+			concerns = true
 		}
+	}
+	if concerns && !spoken && l.flight.n > 0 { // whose answers may not include it
+		if l.silence == nil {
+			l.silence = new(silence)
+		}
+		l.silence.add(silentEnd{sent: l.total, units: int64(c.set.Cost)})
 	}
 }
 

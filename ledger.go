@@ -22,10 +22,11 @@ type ledger struct {
 	reset  time.Time     // zero unknown
 
 	// The governing answer.
-	low  float64   // what it said is left, less later requests whose answers said nothing
-	sent time.Time // when its request left
-	read time.Time // when it arrived
-	seen int64     // all units sent when it arrived: a request beyond them is younger
+	low    float64   // what it said is left
+	silent float64   // of it, what requests whose ends said nothing may have used up since
+	sent   time.Time // when its request left
+	read   time.Time // when it arrived
+	seen   int64     // all units sent when it arrived: a request beyond them is younger
 
 	shape  shape
 	refill float64 // units per second that come back by themselves; 0: at the reset only
@@ -55,13 +56,14 @@ type answer struct {
 	units      int64   // all units sent up to and including its request
 	total      int64   // all units sent until now
 	aside      float64 // units under way that the server may not have counted
+	silent     int64   // the same of requests that ended since it was sent, and said nothing
 	refused    bool
 }
 
 // left is what remains for new requests at now, when aside units are under way
 // that the governing answer may not include.
 func (l *ledger) left(now time.Time, aside float64) float64 {
-	left := l.low
+	left := l.low - l.silent
 	if l.refill > 0 {
 		left += l.refill * now.Sub(l.read).Seconds()
 		if l.limit > 0 {
@@ -90,7 +92,7 @@ func (l *ledger) turn(now time.Time, total int64) {
 		return
 	}
 	l.open(l.reset, total)
-	l.low, l.sent, l.read, l.seen = l.limit, now, now, total
+	l.low, l.silent, l.sent, l.read, l.seen = l.limit, 0, now, now, total
 	if l.limit < 0 {
 		l.low = math.Inf(1)
 	}
@@ -124,7 +126,7 @@ func (l *ledger) open(at time.Time, total int64) {
 // window later, a tenth of it at most: if the window slides, one request has
 // left it by then.
 func (l *ledger) due() time.Time {
-	if l.shape == unknownShape && l.limit > 0 && l.low < l.price {
+	if l.shape == unknownShape && l.limit > 0 && l.low-l.silent < l.price {
 		return l.reset.Add(l.margin + l.reset.Sub(l.base.sent)/time.Duration(max(l.limit, 10)))
 	}
 	return l.reset.Add(l.margin)
@@ -136,7 +138,7 @@ func (l *ledger) due() time.Time {
 func (l *ledger) tooEarly(q *Quota, a answer) {
 	l.margin = min(l.margin+settle, 3*settle)
 	l.fresh = false
-	l.low, l.sent, l.read, l.seen = 0, a.sent, a.read, a.total
+	l.low, l.silent, l.sent, l.read, l.seen = 0, 0, a.sent, a.read, a.total
 	l.reset = l.opened
 	if l.due().Before(a.read) {
 		l.reset = a.read
@@ -180,7 +182,7 @@ func (l *ledger) observe(q *Quota, a answer) {
 		l.younger(left, q, a)
 	default:
 		l.learn(q, a, false)
-		if left-a.aside*l.price < l.left(a.read, a.aside) {
+		if left < l.left(a.read, 0)+l.silent { // counted after the governing one
 			l.govern(left, q, a)
 		}
 	}
@@ -189,6 +191,7 @@ func (l *ledger) observe(q *Quota, a answer) {
 // begin opens the books of a window with its first answer.
 func (l *ledger) begin(q *Quota, a answer) {
 	l.fresh = false
+	l.silent = float64(a.silent) * l.price
 	if l.shape != slidingShape {
 		l.reset = q.Reset
 	}
@@ -208,6 +211,7 @@ func (l *ledger) govern(left float64, q *Quota, a answer) {
 		l.reset = q.Reset
 	}
 	l.low, l.sent, l.read, l.seen = left, a.sent, a.read, a.total
+	l.silent = min(l.silent, float64(a.silent)*l.price)
 }
 
 // repeats reports whether an answer tells the window's reset again, in whole
@@ -218,7 +222,7 @@ func (l *ledger) repeats(left float64, q *Quota, a answer) bool {
 	if l.shape != windowShape || !q.Reset.After(l.reset) || q.Reset.Sub(l.reset) > settle {
 		return false
 	}
-	counted := float64(a.units-l.seen) - a.aside // of those requests, at least
+	counted := float64(a.units-l.seen-a.silent) - a.aside // of those requests, at least
 	return a.units <= l.seen || left <= l.low-counted*l.price
 }
 
@@ -227,6 +231,7 @@ func (l *ledger) repeats(left float64, q *Quota, a answer) bool {
 func (l *ledger) younger(left float64, q *Quota, a answer) {
 	if known := l.left(a.read, 0); l.refill > 0 && known >= left && known < left+1 && !a.refused {
 		l.low, l.sent, l.read, l.seen = known, a.sent, a.read, a.total
+		l.silent = min(l.silent, float64(a.silent)*l.price)
 		return
 	}
 	l.govern(left, q, a)
@@ -254,7 +259,7 @@ func (l *ledger) rolled(q *Quota, a answer) bool {
 // have been counted.
 func (l *ledger) lost(units int, uncounted bool) {
 	if uncounted {
-		l.low -= float64(units) * l.price
+		l.silent += float64(units) * l.price
 	}
 }
 
@@ -262,7 +267,7 @@ func (l *ledger) lost(units int, uncounted bool) {
 func (l *ledger) quota() Quota {
 	q := Quota{Policy: l.policy, Limit: int64(l.limit), Remaining: -1, Reset: l.reset, Window: l.window}
 	if l.known() && !math.IsInf(l.low, 0) {
-		q.Remaining = max(0, int64(l.low))
+		q.Remaining = max(0, int64(l.low-l.silent))
 	}
 	return q
 }

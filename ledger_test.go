@@ -311,6 +311,17 @@ func TestRequestWithoutAnAnswerCountsAsSpent(t *testing.T) {
 	assert.InDelta(t, 49, b.left(second(2), 0), 1e-9)
 }
 
+// Requests that got lost before the server had them are no quota that comes back.
+func TestLostRequestsAreNotTakenForABucket(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0.1, told(100, 50, 60))
+	b.lost(1, true)
+	b.lost(1, true)
+	b.answered(4, 1, 1.1, told(100, 49, 60))
+	assert.Equal(t, unknownShape, b.shape)
+	assert.InDelta(t, 49, b.left(second(2), 0), 1e-9)
+}
+
 // A server that has stopped speaking of its quota is not held to what it said
 // once, also where the quota comes back by itself and no window begins.
 func TestSilenceForgetsQuotasThatComeBackByThemselves(t *testing.T) {

@@ -22,15 +22,15 @@ func (l *ledger) slide(now time.Time, total int64) {
 	l.low = min(l.limit, l.low+l.refill*l.reset.Sub(l.read).Seconds())
 	l.read = l.reset
 	if now.Sub(l.reset) >= l.window { // a whole window went by unused
-		used, l.low = 0, l.limit
+		used, l.low, l.silent = 0, l.limit, 0
 		l.read = now
 	}
 	switch {
 	case used > 0:
 	case l.before > 0:
-		l.low = max(l.low, l.price) // nothing of ours is left in it, so one may ask
+		l.low, l.silent = max(l.low, l.price), 0 // nothing of ours is left in it, so one may ask
 	default:
-		l.low = l.limit // nor was in the one before: who waits now takes several units
+		l.low, l.silent = l.limit, 0 // nor was in the one before: who waits now takes several units
 	}
 	l.before, l.began = used, total
 	l.refill = slidingShare * used / l.window.Seconds()
