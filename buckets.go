@@ -201,8 +201,11 @@ func (l *lane) handOver(c *call, to *lane) {
 // its key where the answer tells nothing; but if that has enough left, a limit
 // beyond all keys has refused, such as GitHub's secondary ones.
 func (h *hostState) stopsAllLocked(c *call, s *signals) bool {
-	if s == nil {
+	switch {
+	case s == nil, s.reach == reachBucket:
 		return false
+	case s.reach == reachAll:
+		return true
 	}
 	needed := int64(c.set.Cost)
 	if c.surcharge != nil {

@@ -302,6 +302,8 @@ func TestWhomARefusalStops(t *testing.T) {
 		"429 with an exhausted bucket":  {429, []string{"Retry-After", "10", "X-RateLimit-Bucket", "/b", "X-RateLimit-Remaining", "0"}, false},
 		"429 with enough in the bucket": {429, []string{"Retry-After", "10", "X-RateLimit-Bucket", "/b", "X-RateLimit-Remaining", "40"}, true},
 		"403 of an exhausted bucket":    {403, []string{"Retry-After", "10", "X-RateLimit-Bucket", "/b", "X-RateLimit-Remaining", "0"}, false},
+		"429 of a shared resource":      {429, []string{"Retry-After", "13", "X-RateLimit-Bucket", "/b", "X-RateLimit-Remaining", "9", "X-RateLimit-Scope", "shared"}, false},
+		"429 of a global limit":         {429, []string{"Retry-After", "10", "X-RateLimit-Bucket", "/b", "X-RateLimit-Remaining", "0", "X-RateLimit-Scope", "global"}, true},
 		"403 with plenty in the bucket": {403, []string{"Retry-After", "10", "X-RateLimit-Bucket", "/b", "X-RateLimit-Remaining", "40"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -155,6 +155,7 @@ type signals struct {
 	hint    hintSource    // where retryAt came from
 	refused bool          // a refusal for the rate although the status is not 429 or 503
 	veto    bool          // the server says that a retry is pointless
+	reach   reach         // whom a refusal stops, if the server says so
 	bucket  string        // the bucket this request counted against; "" when not named
 	skew    time.Duration // server clock minus local clock when above two seconds, else 0
 	cached  bool          // the response is out of a cache: the server did not count the request
@@ -176,7 +177,7 @@ func (d *dialects) read(s *signals, local *hostDialect, status int, h http.Heade
 	}
 	r.quotas(&s.tally, fields)
 	s.bucket = fields.bucket(s.list())
-	s.veto = fields.veto()
+	s.veto, s.reach = fields.veto(), fields.reach()
 	r.decide(s, fields, local)
 }
 
@@ -239,6 +240,32 @@ func (g fieldGroup) veto() bool {
 		}
 	}
 	return false
+}
+
+// reach is whom the server says that a refusal stops.
+type reach uint8
+
+const (
+	reachUnknown reach = iota
+	reachAll           // every request to the host
+	reachBucket        // those of the same bucket
+)
+
+// reach reads whom a refusal stops. Discord has global limits, those of a bucket
+// (user), and those of a resource that others use too (shared).
+func (g fieldGroup) reach() reach {
+	for i := range g {
+		if g[i].role != roleReach {
+			continue
+		}
+		switch word := trim(g[i].values[0]); {
+		case strings.EqualFold(word, "global"):
+			return reachAll
+		case strings.EqualFold(word, "user"), strings.EqualFold(word, "shared"):
+			return reachBucket
+		}
+	}
+	return reachUnknown
 }
 
 // sayRefused reports whether a field names the refusal in words, whatever the

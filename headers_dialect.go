@@ -84,6 +84,7 @@ type Dialect struct {
 	fractionUsed string // 0.0 to 1.0 and above
 	verdict      string // allowed, rejected
 	veto         string // false: do not retry
+	reach        string // global, or user and shared: whom a refusal stops
 	refusal      string // names the refusal
 	refusalWords []string
 }
@@ -142,6 +143,7 @@ const (
 	roleBucket // the last that belongs to a quota
 	roleRetry
 	roleVeto
+	roleReach
 	roleRefusal
 	roleDate
 	roleAge

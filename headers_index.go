@@ -162,6 +162,7 @@ func (r *dialectRow) index(x, everywhere *nameIndex) {
 		{roleBucket, r.Bucket, AnyTime},
 		{roleRetry, r.Retry, r.RetryAs},
 		{roleVeto, r.veto, AnyTime},
+		{roleReach, r.reach, AnyTime},
 		{roleRefusal, r.refusal, AnyTime},
 	} {
 		for i, name := range strings.Split(list.names, ",") {

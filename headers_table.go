@@ -9,7 +9,7 @@ import "time"
 // rows without; within each kind the first row to claim a name keeps it.
 //
 // Servers that fit the rows for everybody and so have none of their own: GitLab,
-// Reddit, Discord, Mastodon, Vimeo, Intercom, Auth0, Okta, X, Twitch,
+// Reddit, Mastodon, Vimeo, Intercom, Auth0, Okta, X, Twitch,
 // DigitalOcean, Cloudflare, Kong, Envoy, Laravel, Spring Cloud Gateway and many
 // more; their forms are in the tests.
 var builtinTable = []Dialect{
@@ -60,6 +60,7 @@ var builtinTable = []Dialect{
 
 	// Retry hints beside Retry-After, and words about retrying.
 	{Name: "milliseconds", Retry: "Retry-After-Ms, X-Ms-Retry-After-Ms", RetryAs: DeltaMilliseconds},
+	{Name: "Discord", reach: "X-RateLimit-Scope"},
 	{Name: "Traefik", Retry: "X-Retry-In"},
 	{Name: "OpenAI", veto: "X-Should-Retry"},
 	{Name: "Stripe", veto: "Stripe-Should-Retry"},
