@@ -33,6 +33,7 @@ type attempt struct {
 	retryAt time.Time     // the earliest next attempt
 	asked   time.Duration // how long the server asked to wait; 0 if it did not
 	margin  time.Duration // by so much retryAt is later than that
+	guessed bool          // asked is the length of a window, which may end sooner
 	stop    Reason        // why there is no further attempt
 	cause   error         // the local error behind stop, if any
 }

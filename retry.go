@@ -231,11 +231,22 @@ func (c *call) hint(a *attempt, s *signals, now time.Time) {
 		a.retryAt = judged.Add(max(0, c.t.opts.Retry.Backoff(c.tries)))
 		return
 	}
-	a.retryAt, a.asked = at, at.Sub(now)
+	a.retryAt, a.asked, a.guessed = at, at.Sub(now), source == hintWindow
 	if source == hintReset {
 		a.margin = resetMargin(a.asked, c.set.AdmissionWait)
 		a.retryAt = at.Add(a.margin)
 	}
+}
+
+// shutUntil is until when a refusal holds for everybody. Where only the length of
+// the window is known, it may end at any time before. A call that will not wait
+// for so long does not shut out those that come later: one of them asks sixty
+// times per window, but not more often than once a minute.
+func (c *call) shutUntil(a *attempt, now time.Time) time.Time {
+	if a.guessed && c.bounded(a.retryAt, ReasonRetryAfter, now, boundRetry) != nil {
+		return earlier(a.retryAt, now.Add(max(time.Minute, a.asked/60)))
+	}
+	return a.retryAt
 }
 
 // told is when the headers allow another attempt. A status that is no refusal of

@@ -204,7 +204,7 @@ func (c *call) judge(a *attempt) {
 	c.hint(a, &s, now)
 	r.verdict = a.verdict
 	if a.closesGate() {
-		r.until, r.asked = a.retryAt, a.asked > 0
+		r.until, r.asked = c.shutUntil(a, now), a.asked > 0
 		if c.set.AdmissionWait >= 0 {
 			r.latest = now.Add(c.set.AdmissionWait)
 		}
