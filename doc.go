@@ -86,9 +86,10 @@
 //
 // # What is retried
 //
-// Statuses 429, 502, 503 and 504 and failures of the connection; a 402 or 403
-// that the headers show to be a limit that ends; with what single servers refuse
-// instead ([Dialect]); nothing else. Options.Classify takes the place of this
+// Statuses 429, 502, 503 and 504 and failures of the connection; a 403 that the
+// headers show to be a limit that ends; with what single servers refuse instead
+// ([Dialect]); nothing else. A 402 that tells its end comes back at once, and
+// until then nobody asks. Options.Classify takes the place of this
 // judgement, with [DefaultClassify] as its base. Repeated are GET, HEAD, PUT,
 // DELETE, OPTIONS and TRACE, requests with an Idempotency-Key, requests that
 // Overrides.Idempotent vouches for, and any request that certainly was not sent.

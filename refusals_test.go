@@ -34,7 +34,6 @@ func TestRefusalsThatAreNot429AreWaitedForWhereTheyAreOnes(t *testing.T) {
 		{"open.feishu.cn", 400, []string{"X-Ogw-RateLimit-Reset", "2.5"}, 2500 * time.Millisecond, true},
 		{"api.test", 403, []string{"Retry-After", "9"}, 9 * time.Second, false},
 		{"api.test", 403, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "30"}, 30 * time.Second, false},
-		{"api.test", 402, []string{"Retry-After", "9"}, 9 * time.Second, false},
 		{"api.test", 400, []string{"X-Amzn-Errortype", "ThrottlingException"}, time.Second, false},
 		{"api.test", 200, []string{"MediaWiki-API-Error", "ratelimited", "Retry-After", "4"}, 4 * time.Second, false},
 	} {
@@ -91,6 +90,26 @@ func TestUsedUpQuotaComesBackAtOnceAndIsNotAskedForAgain(t *testing.T) {
 			assert.Equal(t, 2, server.Requests())
 		})
 	}
+}
+
+// A 402 is never repeated, not even when its end is near: it is for the caller to
+// see. Others wait for the end.
+func TestUsedUpQuotaIsNotRepeatedBeforeANearEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var arrivals []time.Duration
+		start := time.Now()
+		client := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
+			if arrivals = append(arrivals, time.Since(start)); len(arrivals) == 1 {
+				return answered(req, http.StatusPaymentRequired, "", "Retry-After", "9"), nil
+			}
+			return answered(req, http.StatusNoContent, ""), nil
+		})))
+		assert.Equal(t, http.StatusPaymentRequired, fetch(t.Context(), client, aCoffee))
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, http.StatusNoContent, fetch(t.Context(), client, aCoffee))
+		require.Len(t, arrivals, 2)
+		assert.GreaterOrEqual(t, arrivals[1], 9*time.Second)
+	})
 }
 
 // Tokens, points and percentages say nothing about how many requests may follow:

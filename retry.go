@@ -105,8 +105,9 @@ type Verdict struct {
 //
 // It looks at the status and the error alone. Without Options.Classify polite
 // also looks at the headers: a 403, and what a Dialect lists under Refusals, is
-// throttled where they show a rate limit, and X-Should-Retry: false (OpenAI's,
-// and Stripe's like it) is final. A Classify of one's own has to do so itself.
+// throttled where they show a rate limit; so is a 402, which stays final; and
+// X-Should-Retry: false (OpenAI's, and Stripe's like it) is final. A Classify of
+// one's own has to do so itself.
 func DefaultClassify(resp *http.Response, err error) Verdict {
 	if err != nil {
 		return classifyError(err)
@@ -204,7 +205,7 @@ func (c *call) verdict(a *attempt, s *signals) Verdict {
 	}
 	v := DefaultClassify(a.resp, a.err)
 	if s.refused && v.Outcome == OK {
-		v = Verdict{Outcome: Throttled, Retry: true}
+		v = Verdict{Outcome: Throttled, Retry: a.resp.StatusCode != http.StatusPaymentRequired} // a quota of a long period
 	}
 	if s.veto {
 		v.Retry = false
