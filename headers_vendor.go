@@ -132,10 +132,11 @@ func windowAtEnd(name string) time.Duration {
 	unit := name[len(digits):]
 	start := len(strings.TrimRight(digits, "0123456789"))
 	n, ok := parseNumber(digits[start:])
-	if !ok {
+	each := dimensionWord(strings.ToLower(unit)).window
+	if !ok || each == 0 { // a name that merely holds a number: GetVMv2
 		return 0
 	}
-	return n.times(dimensionWord(strings.ToLower(unit)).window)
+	return n.times(each)
 }
 
 // categories reads seconds:categories:scope:reason items (60:error;security:org).
