@@ -124,7 +124,7 @@ func layerCount(g fieldGroup) int {
 		return 1
 	}
 	list, left, spent := listOf(limits.values), listOf(g.values(roleRemaining)), listOf(g.values(roleUsed))
-	if n := list.count(); n <= maxLayers && (left.count() == n || spent.count() == n) {
+	if n := list.count(); n > 1 && n <= maxLayers && (left.count() == n || spent.count() == n) {
 		return n
 	}
 	return 1
