@@ -244,13 +244,15 @@ func (l *ledger) stale(q *Quota, a answer) bool {
 
 // rolled reports whether an answer belongs to a later window than the books. A
 // reset that was rounded up to a whole second comes up to a second before it is
-// due; then what is left has risen, and the next reset is another one.
+// due; then the next reset is another one, and what is left has risen or, where the
+// window slides, no bucket explains it.
 func (l *ledger) rolled(q *Quota, a answer) bool {
 	if l.shape == bucketShape || l.shape == slidingShape || l.reset.IsZero() || !q.Reset.After(l.reset.Add(settle/2)) {
 		return false
 	}
 	if a.read.Before(l.reset) {
-		return a.read.After(l.reset.Add(-settle)) && a.units > l.seen && float64(q.Remaining) > l.low
+		risen := a.units > l.seen && float64(q.Remaining) > l.low
+		return a.read.After(l.reset.Add(-settle)) && (risen || !l.fills(q, a))
 	}
 	return true
 }

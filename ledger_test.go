@@ -234,6 +234,24 @@ func TestSlidingWindowIsRecognisedAfterARoundedReset(t *testing.T) {
 	}
 }
 
+// A window whose reset was rounded up ends before it. Where it slides, nothing comes
+// back then: the next reset is a window later, which no bucket that was filled by
+// the last one explains.
+func TestWindowThatEndsBeforeItsRoundedResetIsNoBucket(t *testing.T) {
+	b := newBook()
+	for n := int64(1); n <= 96; n++ { // whole seconds from now, of 1.2 that are left
+		at := 0.01 * float64(n)
+		reset := at + 1
+		if n <= 20 {
+			reset++
+		}
+		b.answered(n, at, at, told(100, 100-n, reset))
+	}
+	b.answered(97, 1.25, 1.25, told(100, 3, 11.25))
+	assert.Equal(t, slidingShape, b.shape)
+	assert.InDelta(t, 0.95*96/10, b.refill, 0.01)
+}
+
 // A request that costs the whole of a sliding window is not waited for without
 // end: after two windows without one of ours all of it is there.
 func TestSlidingWindowComesBackToTheLastUnit(t *testing.T) {

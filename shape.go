@@ -91,12 +91,20 @@ func (l *ledger) learn(q *Quota, a answer, younger bool) {
 	case l.shape == bucketShape:
 	case younger && left > l.low && l.reset.Sub(a.read) > settle:
 		l.shape = bucketShape // more than before, and the reset is still to come
-	case l.opened.IsZero() && left < l.base.left && l.base.reset > 0 && q.Reset.Sub(a.read) > l.base.reset+settle:
+	case l.opened.IsZero() && left < l.base.left && l.base.reset > 0 && q.Reset.Sub(a.read) > l.base.reset+settle && l.fills(q, a):
 		l.shape = bucketShape // the more is missing, the later the reset, and none has passed that could explain it
 	default:
 		return
 	}
 	l.refill = max(l.refill, l.refillSeen(q, a, younger))
+}
+
+// fills reports whether a bucket, whose reset is when it is full, may have told the
+// governing answer and then this one: what is missing comes back at one rate, both
+// resets were rounded up to whole seconds, and it holds no more than the limit.
+func (l *ledger) fills(q *Quota, a answer) bool {
+	slowest := l.reset.Sub(l.sent).Seconds() / max(1, l.base.left-l.low) // seconds for a unit
+	return l.limit < 0 || (q.Reset.Sub(a.read)-settle).Seconds() <= slowest*(l.limit-float64(q.Remaining))
 }
 
 // refillSeen is the least rate that explains the difference of the base and
