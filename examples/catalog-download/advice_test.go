@@ -99,6 +99,21 @@ func TestFinishedFileSaysHowToDownloadAnew(t *testing.T) {
 	assert.Contains(t, invoke(t, "-url", url, "-out", out, "-resume").stdout, "nothing to do; to download anew, name another -out\n")
 }
 
+// A complete file of one collection is no success for another one.
+func TestFinishedFileOfAnotherCollectionIsNoSuccess(t *testing.T) {
+	out := outFile(t)
+	url := serve(t, "offset", 5)
+	require.Equal(t, exitDone, invoke(t, "-url", url, "-out", out).code)
+	for _, args := range [][]string{{"-url", url + "/v1/teteres"}, {"-url", url, "-scheme", "page"}} {
+		got := invoke(t, append(args, "-out", out, "-resume")...)
+		assert.Equal(t, exitUsage, got.code, args)
+		assert.Contains(t, got.stderr, out)
+		assert.Empty(t, got.stdout)
+	}
+	assert.Equal(t, exitDone, invoke(t, "-out", out, "-resume").code, "the own server has one collection")
+	requireCatalog(t, out, 5)
+}
+
 func TestResumeByAnotherSchemeNamesTheFlag(t *testing.T) {
 	out := outFile(t)
 	shop := politetest.Must(t, politetest.Config{Coffees: 250, Limit: politetest.Limit{N: -1}})

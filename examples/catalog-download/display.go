@@ -130,6 +130,7 @@ func (d *display) page(items, total int) {
 		if total >= 0 && total != d.total {
 			d.bar.ChangeMax(total)
 		}
+		d.bar.Describe(d.status()) // or a finished bar would show the last wait for ever
 		_ = d.bar.Set(items)
 	}
 	d.items, d.total = items, total

@@ -48,7 +48,7 @@ func flags(set *settings) *flag.FlagSet {
 	f.StringVar(&set.out, "out", "catalog.jsonl", "`file` to write, one JSON item per line; its state is kept in file.state")
 	f.BoolVar(&set.resume, "resume", false, "go on with a file that was left incomplete, or start it; the other flags are not remembered: give them again")
 	f.IntVar(&set.concurrency, "concurrency", 4, "how many pages to fetch at once, once their number is known (offset and page)")
-	f.Func("limit", "own `rate` limit beside the server's: 60/min, 3/s, 100/10s, or several: 3/s,120/min", func(s string) (err error) {
+	f.Func("limit", "own `rate` limit beside the server's, evenly spread: 60/min, 3/s, 100/10s, or several: 3/s,120/min", func(s string) (err error) {
 		set.rates, err = parseRates(s)
 		return err
 	})
@@ -93,7 +93,7 @@ func parseFlags(args []string, getenv func(string) string) (*settings, error) {
 	var err error
 	switch {
 	case f.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
+		err = errors.New("there is an argument without a flag, which is not repeated here since it may be a token; a URL follows -url")
 	case set.out == "":
 		err = errors.New("-out is empty")
 	case set.out == "-":
@@ -110,6 +110,28 @@ func parseFlags(args []string, getenv func(string) string) (*settings, error) {
 		set.url, err = checkURL(set.url)
 	}
 	return set, err
+}
+
+// discreet is the text without the token, which servers may repeat in their
+// errors, whole or cut. One of less than eight characters is no secret.
+func (set *settings) discreet(text string) string {
+	const least = 8
+	if len(set.token) < least {
+		return text
+	}
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, set.token[:least])
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString("(token)")
+		for n := least; n < len(set.token) && rest != "" && rest[0] == set.token[n]; n++ {
+			rest = rest[1:]
+		}
+		text = rest
+	}
 }
 
 // checkURL refuses what cannot be asked for and completes a bare host. The URL

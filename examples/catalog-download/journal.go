@@ -56,6 +56,9 @@ func openJournal(path string, resume bool) (*journal, error) {
 
 // beginJournal creates the file, which must not exist.
 func beginJournal(path string) (*journal, error) {
+	if err := (&journal{path: path}).ownsState(); err != nil {
+		return nil, err
+	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return nil, &unusableError{err}
@@ -104,6 +107,9 @@ func (j *journal) restore() error {
 		return err
 	}
 	if info.Size() == 0 { // nothing there, nothing to lose: a start from the beginning
+		if err := j.ownsState(); err != nil {
+			return err
+		}
 		return j.save()
 	}
 	data, err := os.ReadFile(j.statePath())
@@ -124,6 +130,23 @@ func (j *journal) restore() error {
 	}
 	_, err = j.file.Seek(j.Bytes, 0)
 	return err
+}
+
+// ownsState is an error if what the state would replace is another's file.
+func (j *journal) ownsState() error {
+	data, err := os.ReadFile(j.statePath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &unusableError{err}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(new(state)) != nil {
+		return &unusableError{fmt.Errorf("%s exists and is not the state of a download; name another -out", j.statePath())}
+	}
+	return nil
 }
 
 // holds reports whether a file of that size can be the one that the state is
@@ -202,10 +225,14 @@ func (j *journal) save() error {
 		return err
 	}
 	draft := j.statePath() + ".new"
-	if err := writeSynced(draft, append(data, '\n')); err != nil {
+	err = writeSynced(draft, append(data, '\n'))
+	if err == nil {
+		err = os.Rename(draft, j.statePath()) // should a power cut undo it, the state before it is as good
+	}
+	if err != nil {
 		return errors.Join(err, remove(draft))
 	}
-	return os.Rename(draft, j.statePath()) // should a power cut undo it, the state before it is as good
+	return nil
 }
 
 // close leaves a file that ends with a whole item, or none where none came.

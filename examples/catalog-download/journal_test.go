@@ -64,6 +64,35 @@ func TestResumeCutsOffWhatTheStateDoesNotVouchFor(t *testing.T) {
 	}
 }
 
+// A file of the user's that happens to have the name of the state is left alone.
+func TestStateOfAnotherProgramIsNotReplaced(t *testing.T) {
+	for name, prepare := range map[string]func(path string) error{
+		"text":   func(path string) error { return os.WriteFile(path+".state", []byte("mine\n"), 0o644) },
+		"object": func(path string) error { return os.WriteFile(path+".state", []byte(`{"mine":1}`), 0o644) },
+		"folder": func(path string) error { return os.Mkdir(path+".state", 0o755) },
+		"text, and an empty file": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o644), os.WriteFile(path+".state", []byte("mine\n"), 0o644))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := outFile(t)
+			require.NoError(t, prepare(path))
+			before, err := os.Stat(path + ".state")
+			require.NoError(t, err)
+			for _, args := range [][]string{{"-out", path, "-resume"}, {"-out", path}} {
+				got := invoke(t, append(args, "-url", "http://127.0.0.1:1")...)
+				assert.Equal(t, exitUsage, got.code)
+				assert.Equal(t, 1, strings.Count(got.stderr, "\n"), got.stderr)
+			}
+			after, err := os.Stat(path + ".state")
+			require.NoError(t, err)
+			assert.Equal(t, before.Size(), after.Size())
+			assert.True(t, os.SameFile(before, after))
+			assert.NoFileExists(t, path+".state.new")
+		})
+	}
+}
+
 func TestResumeStartsWhereThereIsNothing(t *testing.T) {
 	for name, prepare := range map[string]func(path string) error{
 		"no file":             func(string) error { return nil },
@@ -140,7 +169,7 @@ func TestFailedPageLeavesTheOneBefore(t *testing.T) {
 func TestResumeOfACompleteFileAsksForNothing(t *testing.T) {
 	url, out := serve(t, "offset", 250), outFile(t)
 	require.Equal(t, exitDone, invoke(t, "-url", url, "-out", out).code)
-	got := invoke(t, "-url", "http://localhost:1/v1/cafes", "-out", out, "-resume")
+	got := invoke(t, "-url", "http://127.0.0.1:1/v1/cafes", "-out", out, "-resume") // nobody listens there
 	assert.Equal(t, exitDone, got.code, got.stderr)
 	assert.Equal(t, out+" is complete: 250 items, nothing to do; to download anew, name another -out\n", got.stdout)
 	requireCatalog(t, out, 250)

@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err == nil {
 		return exitDone
 	}
-	complain(stderr, err)
+	complain(stderr, errors.New(set.discreet(err.Error())))
 	if errors.As(err, new(*unusableError)) {
 		return exitUsage
 	}
@@ -73,12 +73,15 @@ func work(ctx context.Context, set *settings, stdout, stderr io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, file.close()) }()
-	if file.Complete {
-		fmt.Fprintf(stdout, "%s is complete: %s items, nothing to do; to download anew, name another -out\n", set.out, thousands(file.Items))
-		return nil
-	}
 	if err := file.pagedBy(set.scheme); err != nil {
 		return err
+	}
+	if file.Complete {
+		if err := set.confirm(file); err != nil {
+			return explain(err, set, file)
+		}
+		fmt.Fprintf(stdout, "%s is complete: %s items, nothing to do; to download anew, name another -out\n", set.out, thousands(file.Items))
+		return nil
 	}
 	if set.url == "" {
 		server, err := startServer(set)
@@ -90,7 +93,7 @@ func work(ctx context.Context, set *settings, stdout, stderr io.Writer) (err err
 		fmt.Fprintf(stderr, "own server at %s, limit %s\n", server.url, server.limit)
 	}
 	show := newDisplay(stderr, file.Items)
-	t := newTally(show, set.verbose)
+	t := newTally(show, set.verbose, set.discreet)
 	begun := file.Items
 	err = download(ctx, set.pager(t, file.Checkpoint), file, t)
 	show.end()
@@ -119,6 +122,23 @@ func download(ctx context.Context, pager *polite.Pager[item], file *journal, t *
 		t.page(file.Items, page.Progress.Total)
 	}
 	return file.finish()
+}
+
+// confirm is an error if a complete file is of another collection than the one
+// that is asked for. Nothing is fetched.
+func (set *settings) confirm(file *journal) error {
+	if set.url == "" { // the program's own server has one only
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, err := range set.pager(newTally(nil, false, nil), file.Checkpoint).Pages(ctx) {
+		if errors.Is(err, polite.ErrBadCheckpoint) {
+			return err
+		}
+		return nil
+	}
+	return nil
 }
 
 // unusableError is a mistake of the command line, found before anything was

@@ -151,10 +151,40 @@ func TestTokenIsSentAndNeverShown(t *testing.T) {
 		"help":        invokeWith(t, fromEnv, "-h"),
 		"bad flag":    invokeWith(t, fromEnv, "-token", secret, "-concurrency", "0"),
 		"unsendable":  invoke(t, "-token", secret+"\n"),
+		"a blank":     invoke(t, "-token=", secret),
 	} {
 		assert.NotContains(t, got.stdout+got.stderr, secret, name)
 	}
 	assert.Equal(t, "Bearer "+secret, sent)
+}
+
+// Servers that repeat the token in their errors, whole or cut, do not make the
+// program show it, nor does -v.
+func TestTokenThatTheServerRepeatsIsNotShown(t *testing.T) {
+	secret := "eyJhbGciOi" + strings.Repeat("s3cr3t", 200)
+	fromEnv := func(name string) string { return map[string]string{"POLITE_TOKEN": secret}[name] }
+	for name, handler := range map[string]http.HandlerFunc{
+		"body": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprintf(w, `{"error":{"codi":"dolent","missatge":"No conec %s."}}`, r.Header.Get("Authorization"))
+		},
+		"header": func(w http.ResponseWriter, r *http.Request) {
+			_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			w.Header().Set("RateLimit-Policy", `"`+token[:200]+`";q=5;w=60`)
+			w.Header().Set("RateLimit", `"`+token[:200]+`";r=4;t=60`)
+			w.WriteHeader(http.StatusForbidden)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(handler)
+			defer server.Close()
+			got := invokeWith(t, fromEnv, "-url", server.URL, "-out", outFile(t), "-v")
+			assert.Equal(t, exitFailed, got.code)
+			assert.Contains(t, got.stderr, "(token)")
+			assert.NotContains(t, got.stderr, secret[:8])
+			assert.NotContains(t, got.stderr, "s3cr3t")
+		})
+	}
 }
 
 func TestRefusedCredentialsAreOneClearLine(t *testing.T) {

@@ -16,9 +16,10 @@ import (
 
 // tally counts what the download did, from what polite tells its observers.
 type tally struct {
-	show    *display
-	verbose bool
-	begun   time.Time
+	show     *display
+	verbose  bool
+	tellable func(string) string // takes out what must not be shown
+	begun    time.Time
 
 	mu       sync.Mutex
 	pages    int
@@ -29,8 +30,8 @@ type tally struct {
 	waiting  stopwatch // for whatever reason
 }
 
-func newTally(show *display, verbose bool) *tally {
-	return &tally{show: show, verbose: verbose, begun: time.Now(), statuses: map[int]int{}, waits: map[polite.Reason]*stopwatch{}}
+func newTally(show *display, verbose bool, tellable func(string) string) *tally {
+	return &tally{show: show, verbose: verbose, tellable: tellable, begun: time.Now(), statuses: map[int]int{}, waits: map[polite.Reason]*stopwatch{}}
 }
 
 // stopwatch measures how long at least one request has waited.
@@ -150,7 +151,7 @@ func (w *watch) attempt(e polite.AttemptEvent) {
 // log prints a decision if they are wanted.
 func (t *tally) log(format string, args ...any) {
 	if t.verbose {
-		t.show.line(clock(time.Now()) + "  " + fmt.Sprintf(format, args...))
+		t.show.line(clock(time.Now()) + "  " + t.tellable(fmt.Sprintf(format, args...)))
 	}
 }
 
