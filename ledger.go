@@ -114,9 +114,14 @@ func (l *ledger) outdated(sent time.Time) bool {
 	return false
 }
 
-// open notes when a window began, and after how many units in all.
+// open notes when a window began, and after how many units in all. One that was
+// shorter than a window says nothing of how the quota comes back: it is a log of
+// requests that told of its next one.
 func (l *ledger) open(at time.Time, total int64) {
 	l.before = float64(total-l.began) * l.price
+	if !l.opened.IsZero() && at.Sub(l.opened) < l.window-settle {
+		l.before = 0
+	}
 	l.began = total
 	l.opened = at
 }

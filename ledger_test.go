@@ -252,6 +252,23 @@ func TestWindowThatEndsBeforeItsRoundedResetIsNoBucket(t *testing.T) {
 	assert.InDelta(t, 0.95*96/10, b.refill, 0.01)
 }
 
+// When the last old request has left a log, it tells a reset a window later, and all
+// that is missing is ours. No window of a sliding counter has ended there.
+func TestLogIsNotTakenForASlidingCounter(t *testing.T) {
+	b := newBook()
+	for n := int64(1); n <= 60; n++ {
+		b.answered(n, 0.01*float64(n), 0.01*float64(n)+0.005, told(60, 60-n, 60))
+	}
+	b.next(61, 0.6)
+	b.answered(61, 61, 61.02, told(60, 8, 62)) // the old ones leave it within the second
+	for n := int64(62); n <= 111; n++ {
+		b.answered(n, 61.1, 61.12, told(60, 8, 62)) // one goes, one comes
+	}
+	b.answered(112, 61.2, 61.22, told(60, 9, 121.22))
+	assert.NotEqual(t, slidingShape, b.shape)
+	assert.Zero(t, b.refill)
+}
+
 // A request that costs the whole of a sliding window is not waited for without
 // end: after two windows without one of ours all of it is there.
 func TestSlidingWindowComesBackToTheLastUnit(t *testing.T) {

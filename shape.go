@@ -45,7 +45,7 @@ const slidingShare = 0.95
 // before explain, means that it slides. What has left it since its true reset,
 // up to a second before the one that was told, is missing no more.
 func (l *ledger) judgeShape(q *Quota, a answer) {
-	if q.Reset.IsZero() || l.limit <= 0 {
+	if q.Reset.IsZero() || l.limit <= 0 || l.before == 0 {
 		return
 	}
 	since := float64(a.units-l.began) * l.price
