@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -345,11 +346,13 @@ func atOnce(instants []time.Duration, at time.Duration) int {
 }
 
 // A thousand processes that were told the same Retry-After at once come back
-// spread over a fifth of the wait, none early and no tenth of a second with
-// 4 % of them, in the worst of twenty runs: a mean of 1.7 %.
+// spread over a fifth of the wait, none early and no tenth of a second with more
+// than 3.5 % of them: a mean of 1.7 %. That is chance, so that of twenty runs two
+// may have up to 4 %; one in a thousand has.
 //
 // Case C165.
 func TestFleetComesBackSpread(t *testing.T) {
+	crowded := 0 // runs
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
@@ -373,11 +376,14 @@ func TestFleetComesBackSpread(t *testing.T) {
 			for _, d := range back {
 				perTenth[d/(100*time.Millisecond)]++
 			}
-			for _, n := range perTenth {
-				assert.Less(t, n, 40) // a mean of 17; 40 is five deviations and more away
+			worst := slices.Max(slices.Collect(maps.Values(perTenth)))
+			assert.LessOrEqual(t, worst, 40)
+			if worst > 35 {
+				crowded++
 			}
 		})
 	}
+	assert.LessOrEqual(t, crowded, 2)
 }
 
 // In a total outage of a minute, with a hundred calls a second, the attempts
@@ -401,7 +407,7 @@ func TestOutageIsNotAmplified(t *testing.T) {
 					perSecond[a.At.Sub(start)/time.Second]++
 				}
 				assert.LessOrEqual(t, perSecond[0], 115)
-				for s := 10; s < 60; s += 10 {
+				for s := 10; s <= 50; s++ { // every ten seconds after the first ten
 					attempts := 0
 					for _, n := range perSecond[s : s+10] {
 						attempts += n
@@ -441,6 +447,33 @@ func TestIndependentFailuresAreRetriedAway(t *testing.T) {
 		assert.LessOrEqual(t, base.attempts, calls*106/100)
 		assert.Zero(t, denied)
 	})
+}
+
+// The more requests fail, the fewer calls are served, without a cliff: retrying
+// never serves fewer than not retrying, each tenth more that fails costs little
+// more than a tenth, and the attempts stay within the budget. The breaker, which
+// opens after five failures in a row, would end this and is off.
+func TestRetriesFadeAsFailuresGrow(t *testing.T) {
+	const calls = 20_000
+	before := 1.0 // share of the calls that were served
+	for percent := 10; percent <= 90; percent += 10 {
+		synctest.Test(t, func(t *testing.T) {
+			base := &flaky{share: float64(percent) / 100, random: uint64(percent)}
+			client := polite.New(&polite.Options{Base: base, Breaker: polite.BreakerOptions{Disable: true}})
+			count := 0
+			for range calls {
+				if fetch(t.Context(), client, "http://api.test/") == http.StatusOK {
+					count++
+				}
+			}
+			served := float64(count) / calls
+			t.Logf("%d %%: %.4f served, %.4f attempts per call", percent, served, float64(base.attempts)/calls)
+			assert.GreaterOrEqual(t, served, 1-base.share-0.01, "%d %%", percent)
+			assert.LessOrEqual(t, before-served, 0.13, "%d %%", percent)
+			assert.LessOrEqual(t, base.attempts, calls*111/100, "%d %%", percent)
+			before = served
+		})
+	}
 }
 
 // flaky answers 503 to a share of the requests, the same ones for one seed.
