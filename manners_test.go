@@ -110,7 +110,9 @@ func TestSoleConsumerIsNeverRefused(t *testing.T) {
 // Wherever in their seconds the windows begin and the requests fall, the sole
 // consumer of a window that slides is not refused, and not slow. Of a log whose
 // resets are told as whole Unix seconds, a second in eleven stays hidden; told as
-// whole seconds from now, nothing is.
+// whole seconds from now, nothing is. A counter that is joined in the middle of its
+// window, and tells the window's end, looks like a fixed window until that end:
+// it refuses once.
 func TestSoleConsumerOfASlidingWindowInAnyPhase(t *testing.T) {
 	fromNow := []politetest.Dialect{politetest.XRateLimitLeft}
 	for _, tc := range []struct {
@@ -120,12 +122,15 @@ func TestSoleConsumerOfASlidingWindowInAnyPhase(t *testing.T) {
 		dialects  []politetest.Dialect
 		threshold int
 		slower    float64
+		refusals  int
 	}{
-		{"log", politetest.SlidingLog, false, nil, -1, 1.11},
-		{"log spread", politetest.SlidingLog, false, nil, 0, 1.20},
-		{"log, seconds from now", politetest.SlidingLog, false, fromNow, -1, 1.01},
-		{"counter, seconds from now", politetest.SlidingCounter, false, fromNow, -1, 1.01},
-		{"counter from its first request", politetest.SlidingCounter, true, nil, -1, 1.01},
+		{"log", politetest.SlidingLog, false, nil, -1, 1.11, 0},
+		{"log spread", politetest.SlidingLog, false, nil, 0, 1.20, 0},
+		{"log, seconds from now", politetest.SlidingLog, false, fromNow, -1, 1.01, 0},
+		{"counter", politetest.SlidingCounter, false, nil, -1, 1.01, 1},
+		{"counter spread", politetest.SlidingCounter, false, nil, 0, 1.01, 1},
+		{"counter, seconds from now", politetest.SlidingCounter, false, fromNow, -1, 1.01, 0},
+		{"counter from its first request", politetest.SlidingCounter, true, nil, -1, 1.01, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			limit := politetest.Limit{Algorithm: tc.algorithm, N: 100, Per: 10 * time.Second, FromFirst: tc.fromFirst}
@@ -138,7 +143,7 @@ func TestSoleConsumerOfASlidingWindowInAnyPhase(t *testing.T) {
 					best, err := oracle.Makespan()
 					require.NoError(t, err)
 					took := crowd(64, 1000, func(int) { fetch(t.Context(), client, coffees) })
-					assert.Zero(t, server.Refusals(), "phase %d", i)
+					assert.LessOrEqual(t, server.Refusals(), tc.refusals, "phase %d", i)
 					assert.LessOrEqual(t, took.Seconds()/best.Seconds(), tc.slower, "phase %d", i)
 				})
 			}
@@ -348,7 +353,7 @@ func atOnce(instants []time.Duration, at time.Duration) int {
 // A thousand processes that were told the same Retry-After at once come back
 // spread over a fifth of the wait, none early and no tenth of a second with more
 // than 3.5 % of them: a mean of 1.7 %. That is chance, so that of twenty runs two
-// may have up to 4 %; one in a thousand has.
+// may have up to 4.5 %; one in a thousand has more than 3.5 %.
 //
 // Case C165.
 func TestFleetComesBackSpread(t *testing.T) {
@@ -377,7 +382,7 @@ func TestFleetComesBackSpread(t *testing.T) {
 				perTenth[d/(100*time.Millisecond)]++
 			}
 			worst := slices.Max(slices.Collect(maps.Values(perTenth)))
-			assert.LessOrEqual(t, worst, 40)
+			assert.LessOrEqual(t, worst, 45)
 			if worst > 35 {
 				crowded++
 			}
