@@ -116,7 +116,7 @@ func (w *wire) limit(a *attempt, now time.Time, d time.Duration) {
 	}
 	w.due, w.after = now.Add(d), d
 	if w.rings.IsZero() || w.due.Before(w.rings) {
-		w.setLocked(d)
+		w.setLocked(now, d)
 	}
 }
 
@@ -128,9 +128,14 @@ func (w *wire) unlimit(a *attempt) {
 	}
 }
 
-// setLocked has the timer go off when due, which is in d.
-func (w *wire) setLocked(d time.Duration) {
-	w.rings = w.due
+// longestSet is for how long a timer is set at most. It holds its wire, which the
+// pool may have forgotten, however long the attempt was allowed to take.
+const longestSet = time.Minute
+
+// setLocked has the timer go off at now and d, or before, to look again.
+func (w *wire) setLocked(now time.Time, d time.Duration) {
+	d = min(d, longestSet)
+	w.rings = now.Add(d)
 	if w.timer == nil {
 		w.timer = time.AfterFunc(d, w.ring)
 		return
@@ -142,12 +147,12 @@ func (w *wire) setLocked(d time.Duration) {
 func (w *wire) ring() {
 	w.mu.Lock()
 	w.rings = time.Time{}
-	left, cancel := time.Until(w.due), w.cancel
+	now, cancel := time.Now(), w.cancel
 	switch {
 	case w.due.IsZero():
 		cancel = nil
-	case left > 0:
-		w.setLocked(left)
+	case w.due.After(now):
+		w.setLocked(now, w.due.Sub(now))
 		cancel = nil
 	}
 	err := &AttemptTimeoutError{After: w.after}
