@@ -94,8 +94,9 @@ type call struct {
 	body     requestBody
 	fetch    fetcher // reads and decodes the body; nil unless this is a Fetch
 
-	now      time.Time // when the clock was looked at last: at the start, after a pause
+	now      time.Time // when the clock was looked at last: at the start, after a wait
 	deadline time.Time // end of MaxElapsed; zero is none
+	ctxEnd   time.Time // the context's deadline, for when it may not be called; zero is none
 	tries    int       // attempts begun
 	attempts int       // requests sent, net/http's own repetitions included
 	reached  bool      // any of them may have reached the server
@@ -135,6 +136,7 @@ func (c *call) begin() error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
+	c.ctxEnd, _ = c.ctx.Deadline()
 	c.set = t.settingsOf(req)
 	if t.opts.Surcharge != nil {
 		c.levy(t.opts.Surcharge(req))
@@ -167,7 +169,7 @@ func (c *call) admission() error {
 			return r.refused
 		}
 		if r.reason == 0 {
-			c.departed = true
+			c.departed, c.now = true, now
 			return nil
 		}
 		if wait := c.bounded(r.until, r.reason, since, boundAdmission); wait != nil {

@@ -10,9 +10,8 @@ import (
 // zero instant, which is not known, never does.
 func (c *call) bounded(until time.Time, reason Reason, since time.Time, maxWait string) *WaitError {
 	bound, most := maxWait, c.most(maxWait)
-	deadline, has := c.ctx.Deadline()
 	switch {
-	case has && !until.Before(deadline): // what is sent at the deadline has no time to be answered
+	case !c.ctxEnd.IsZero() && !until.Before(c.ctxEnd): // what is sent at the deadline has no time to be answered
 		bound = boundDeadline
 	case !c.deadline.IsZero() && !until.Before(c.deadline):
 		bound = boundElapsed
@@ -52,8 +51,7 @@ func (c *call) clock() time.Time { return c.now.Add(time.Since(c.now)) }
 // there.
 func (c *call) endOfBrake() time.Time {
 	since := c.now
-	deadline, _ := c.ctx.Deadline()
-	end := earlier(c.deadline, deadline)
+	end := earlier(c.deadline, c.ctxEnd)
 	if c.set.AdmissionWait >= 0 {
 		end = earlier(end, since.Add(c.set.AdmissionWait))
 	}
