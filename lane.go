@@ -112,7 +112,7 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	if r.uncounted {
 		return
 	}
-	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, refused: r.verdict.Outcome == Throttled,
+	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, cost: int64(c.set.Cost), refused: r.verdict.Outcome == Throttled,
 		aside: l.aside(c.sentAt, nil), silent: l.silence.since(c.units)}
 	l.bookLost(c, s)
 	if s == nil || a.refused && l.larger(s) {

@@ -56,6 +56,7 @@ type answer struct {
 	units      int64   // all units sent up to and including its request
 	total      int64   // all units sent until now
 	aside      float64 // units under way that the server may not have counted
+	cost       int64   // its own
 	silent     int64   // the same of requests that ended since it was sent, and said nothing
 	refused    bool
 }
@@ -190,6 +191,20 @@ func (l *ledger) observe(q *Quota, a answer) {
 		if left < l.left(a.read, 0)+l.silent { // counted after the governing one
 			l.govern(left, q, a)
 		}
+	}
+	if a.refused { // and so not counted
+		l.uncount(a.units, a.cost)
+	}
+}
+
+// uncount takes a request that the server has not counted, or maybe not, out of
+// what we used of the window and since its first answer.
+func (l *ledger) uncount(units, cost int64) {
+	if units > l.began {
+		l.began += cost
+	}
+	if units > l.base.units {
+		l.base.units += cost
 	}
 }
 

@@ -269,6 +269,17 @@ func TestLogIsNotTakenForASlidingCounter(t *testing.T) {
 	assert.Zero(t, b.refill)
 }
 
+// A refused request has used up nothing that could come back.
+func TestRefusedRequestDoesNotComeBack(t *testing.T) {
+	b := newBook()
+	b.shape, b.window, b.opened = slidingShape, 10*time.Second, second(0)
+	b.reset = second(10)
+	b.answered(1, 0, 0.1, told(100, 99, 10))
+	b.observe(told(100, 98, 10), answer{sent: second(1), read: second(1.1), units: 2, total: 2, cost: 1, refused: true})
+	b.turn(second(10), 2)
+	assert.InDelta(t, 0.95*1/10, b.refill, 1e-9)
+}
+
 // A request that costs the whole of a sliding window is not waited for without
 // end: after two windows without one of ours all of it is there.
 func TestSlidingWindowComesBackToTheLastUnit(t *testing.T) {
