@@ -272,7 +272,8 @@ func (l *ledger) rolled(q *Quota, a answer) bool {
 	}
 	if a.read.Before(l.reset) {
 		risen := a.units > l.seen && float64(q.Remaining) > l.low
-		return a.read.After(l.reset.Add(-settle)) && (risen || !l.fills(q, a))
+		moved := q.Reset.After(l.reset.Add(3*settle/2)) && !l.fills(q, a) // by more than the rounding
+		return a.read.After(l.reset.Add(-settle)) && (risen || moved)
 	}
 	return true
 }

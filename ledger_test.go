@@ -269,6 +269,45 @@ func TestLogIsNotTakenForASlidingCounter(t *testing.T) {
 	assert.Zero(t, b.refill)
 }
 
+// Whole seconds from now, rounded up, tell a window's end up to a second later each
+// time; that ends no window.
+func TestResetToldLaterByTheRoundingBeginsNoWindow(t *testing.T) {
+	b := newBook()
+	b.shape, b.opened = windowShape, second(0.7)
+	b.answered(1, 0.7, 0.7, told(100, 99, 10.7))
+	b.answered(2, 9.8, 9.82, told(100, 8, 10.7))
+	b.answered(3, 10.2, 10.22, told(100, 7, 11.22))
+	assert.Equal(t, second(0.7), b.opened)
+}
+
+// What comes back long before the reset is no bucket's if the reset, told as when a
+// bucket would be full, has not moved although much more is missing.
+func TestSlidingCounterIsNotTakenForABucket(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0.02, told(100, 64, 10.02))
+	for n := int64(2); n <= 54; n++ {
+		b.answered(n, 2, 2.02, told(100, 65-n, 10.02))
+	}
+	b.answered(55, 2.8, 2.82, told(100, 13, 10.82))
+	assert.Equal(t, unknownShape, b.shape)
+	assert.Zero(t, b.refill)
+}
+
+// In windows of one and two seconds, a reset rounded up to a whole second is told by
+// a log as by a sliding counter. The log serves the first request after it, though.
+func TestShortSlidingWindowIsKnownByItsRefusal(t *testing.T) {
+	for refused, want := range map[bool]shape{false: unknownShape, true: slidingShape} {
+		b := newBook()
+		for n := int64(1); n <= 20; n++ {
+			b.answered(n, 0.02*float64(n), 0.02*float64(n)+0.01, told(20, 20-n, 1))
+		}
+		b.next(1.1, 0.4)
+		b.total = 21
+		b.observe(told(20, 0, 2), answer{sent: second(1.1), read: second(1.12), units: 21, total: 21, cost: 1, refused: refused})
+		assert.Equal(t, want, b.shape, "refused: %v", refused)
+	}
+}
+
 // A refused request has used up nothing that could come back.
 func TestRefusedRequestDoesNotComeBack(t *testing.T) {
 	b := newBook()

@@ -57,8 +57,8 @@ func (l *ledger) judgeShape(q *Quota, a answer) {
 		return
 	}
 	length, elapsed := q.Reset.Sub(l.opened), a.read.Sub(l.opened)
-	if length < l.window/2 || elapsed > length/2 {
-		return // the next reset is near: waiting for it is as good
+	if elapsed > length/2 || !a.refused && length < max(l.window-settle, 3*settle/2) {
+		return // the next reset is near, or a log of requests would tell the same
 	}
 	perSecond := l.before / length.Seconds()
 	most := l.before - perSecond*elapsed.Seconds() + since
@@ -89,7 +89,7 @@ func (l *ledger) learn(q *Quota, a answer, younger bool) {
 	case l.shape == slidingShape:
 		return
 	case l.shape == bucketShape:
-	case younger && left > l.low && l.reset.Sub(a.read) > settle:
+	case younger && left > l.low && l.reset.Sub(a.read) > settle && l.fills(q, a):
 		l.shape = bucketShape // more than before, and the reset is still to come
 	case l.opened.IsZero() && left < l.base.left && l.base.reset > 0 && q.Reset.Sub(a.read) > l.base.reset+settle && l.fills(q, a):
 		l.shape = bucketShape // the more is missing, the later the reset, and none has passed that could explain it
@@ -103,8 +103,12 @@ func (l *ledger) learn(q *Quota, a answer, younger bool) {
 // governing answer and then this one: what is missing comes back at one rate, both
 // resets were rounded up to whole seconds, and it holds no more than the limit.
 func (l *ledger) fills(q *Quota, a answer) bool {
+	left, full := float64(q.Remaining), q.Reset.Sub(a.read)
 	slowest := l.reset.Sub(l.sent).Seconds() / max(1, l.base.left-l.low) // seconds for a unit
-	return l.limit < 0 || (q.Reset.Sub(a.read)-settle).Seconds() <= slowest*(l.limit-float64(q.Remaining))
+	if fall := l.base.left - left; fall > 1 {
+		slowest = min(slowest, (full-l.base.reset+settle).Seconds()/(fall-1))
+	}
+	return l.limit < 0 || (full-settle).Seconds() <= slowest*(l.limit-left)
 }
 
 // refillSeen is the least rate that explains the difference of the base and
