@@ -61,7 +61,7 @@ type Dialect struct {
 	// Refusals are further statuses with which the server refuses for the rate;
 	// RefusalsWithHint are such statuses only when a retry hint or an exhausted
 	// quota comes with them. 429, 503, and 402 and 403 with a hint, hold for
-	// everybody.
+	// everybody; a 402 is not repeated, whoever lists it.
 	Refusals, RefusalsWithHint []int
 
 	// Wait is what the server's documentation asks to wait after a refusal that
