@@ -3,6 +3,7 @@ package polite
 import (
 	"cmp"
 	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,7 @@ func (o *BreakerOptions) withDefaults() {
 	if o.MinRequests <= 0 {
 		o.MinRequests = 20
 	}
-	o.Window = cmp.Or(o.Window, 10*time.Second)
+	o.Window = min(cmp.Or(o.Window, 10*time.Second), math.MaxInt64/2) // gobreaker adds to it
 	if o.OpenFor <= 0 {
 		o.OpenFor = 5 * time.Second
 	}

@@ -3,6 +3,7 @@ package polite_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"sync"
 	"testing"
@@ -417,5 +418,17 @@ func TestSlowObserverIsNotPartOfTheAttempt(t *testing.T) {
 			fetch(t.Context(), c, "http://api.test/")
 		}
 		assert.Equal(t, []time.Duration{0, 0, 0}, took)
+	})
+}
+
+// A window of the breaker that never ends is a window like any other.
+func TestBreakerBearsTheLongestWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := roundTripper(func(req *http.Request) (*http.Response, error) { return answered(req, 503, ""), nil })
+		c := polite.New(&polite.Options{Base: base, Breaker: polite.BreakerOptions{Window: math.MaxInt64}, Retry: polite.RetryOptions{Disable: true}})
+		for range 5 {
+			assert.Equal(t, 503, fetch(t.Context(), c, aCoffee))
+		}
+		assert.Zero(t, fetch(t.Context(), c, aCoffee), "the breaker is open")
 	})
 }
