@@ -353,7 +353,7 @@ func atOnce(instants []time.Duration, at time.Duration) int {
 // A thousand processes that were told the same Retry-After at once come back
 // spread over a fifth of the wait, none early and no tenth of a second with more
 // than 3.5 % of them: a mean of 1.7 %. That is chance, so that of twenty runs two
-// may have up to 4.5 %; one in a thousand has more than 3.5 %.
+// may have more, though never 4 %; one run in a thousand has more than 3.5 %.
 //
 // Case C165.
 func TestFleetComesBackSpread(t *testing.T) {
@@ -382,7 +382,7 @@ func TestFleetComesBackSpread(t *testing.T) {
 				perTenth[d/(100*time.Millisecond)]++
 			}
 			worst := slices.Max(slices.Collect(maps.Values(perTenth)))
-			assert.LessOrEqual(t, worst, 45)
+			assert.Less(t, worst, 40)
 			if worst > 35 {
 				crowded++
 			}
