@@ -185,7 +185,7 @@ func (l *ledger) observe(q *Quota, a answer) {
 		l.begin(q, a)
 	case a.units > l.seen:
 		l.learn(q, a, true)
-		l.younger(left, q, a)
+		l.govern(left, q, a)
 	default:
 		l.learn(q, a, false)
 		if left < l.left(a.read, 0)+l.silent { // counted after the governing one
@@ -197,8 +197,8 @@ func (l *ledger) observe(q *Quota, a answer) {
 	}
 }
 
-// uncount takes a request that the server has not counted, or maybe not, out of
-// what we used of the window and since its first answer.
+// uncount takes a request that the server has not counted out of what we used of
+// the window and since its first answer.
 func (l *ledger) uncount(units, cost int64) {
 	if units > l.began {
 		l.began += cost
@@ -246,17 +246,6 @@ func (l *ledger) repeats(left float64, q *Quota, a answer) bool {
 	return a.units <= l.seen || left <= l.low-counted*l.price
 }
 
-// younger lets an answer take over. Where the quota comes back by itself, the
-// books know fractions that the answer rounded off, and keep them.
-func (l *ledger) younger(left float64, q *Quota, a answer) {
-	if known := l.left(a.read, 0); l.refill > 0 && known >= left && known < left+1 && !a.refused {
-		l.low, l.sent, l.read, l.seen = known, a.sent, a.read, a.total
-		l.silent = min(l.silent, float64(a.silent)*l.price)
-		return
-	}
-	l.govern(left, q, a)
-}
-
 // stale reports whether an answer speaks of the window that is over.
 func (l *ledger) stale(q *Quota, a answer) bool {
 	return a.sent.Before(l.opened) && !q.Reset.After(l.opened.Add(settle))
@@ -283,6 +272,8 @@ func (l *ledger) rolled(q *Quota, a answer) bool {
 func (l *ledger) lost(units int, uncounted bool) {
 	if uncounted {
 		l.silent += float64(units) * l.price
+		l.base.units += int64(units) // as if it had been under way when the base arrived
+		l.base.aside += float64(units)
 	}
 }
 

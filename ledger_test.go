@@ -407,6 +407,28 @@ func TestLostRequestsAreNotTakenForABucket(t *testing.T) {
 	assert.InDelta(t, 49, b.left(second(2), 0), 1e-9)
 }
 
+// Nor do they make a bucket's refill look faster than it is.
+func TestLostRequestsAreNotTakenForRefill(t *testing.T) {
+	b := newBook()
+	b.shape = bucketShape
+	b.answered(1, 0, 0.1, told(100, 50, 60))
+	for range 10 {
+		b.lost(1, true)
+	}
+	b.answered(12, 10, 10, told(100, 50, 60)) // the bucket gave one back
+	assert.LessOrEqual(t, b.refill, 0.1)
+}
+
+// What a bucket's answer told includes its own request: nothing that the books
+// expected to be there on top of it is.
+func TestBucketHoldsNoMoreThanItsLastAnswer(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0, told(20, 10, 2))
+	b.shape, b.refill = bucketShape, 5
+	b.answered(2, 0.1, 0.1, told(20, 10, 2.1))
+	assert.Equal(t, 10.0, b.left(second(0.1), 0))
+}
+
 // A server that has stopped speaking of its quota is not held to what it said
 // once, also where the quota comes back by itself and no window begins.
 func TestSilenceForgetsQuotasThatComeBackByThemselves(t *testing.T) {
