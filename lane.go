@@ -51,7 +51,7 @@ func (l *lane) admit(r *ruling, c, waiting *call, now time.Time, o *PreemptiveOp
 			units:     c.set.Cost,
 			aside:     l.aside(g.sent, &g.scope),
 			needs:     l.needs(c),
-			declared:  c.set.Needs,
+			unsent:    l.unsent(c, g),
 			threshold: threshold,
 			last:      l.last,
 		})
@@ -67,6 +67,30 @@ func (l *lane) admit(r *ruling, c, waiting *call, now time.Time, o *PreemptiveOp
 // order, so those under way may be among them and are taken off.
 func (l *lane) needs(c *call) int {
 	return max(min(c.set.Needs, 1), c.set.Needs-l.flight.n)
+}
+
+// unsent is how many requests the call's caller has to send, this one included,
+// as a window that may slide has to know it exactly; 0 if it is not known or
+// does not matter. Those in line are of one caller, and who is not in line yet
+// has a lower number than all who are, though they stand there out of order.
+func (l *lane) unsent(c *call, g *ledger) int {
+	switch {
+	case c.set.Needs <= 0, g.shape != unknownShape, !g.opened.IsZero():
+		return 0
+	case l.queue.first != nil && l.queue.first != c: // it waits for those before it
+		return 0
+	}
+	least, waiting := c.set.Needs, 0
+	if !c.queued {
+		waiting = 1
+	}
+	for o := l.queue.first; o != nil; o = o.next {
+		if o.set.Needs > 0 {
+			least = min(least, o.set.Needs)
+			waiting++
+		}
+	}
+	return least - 1 + waiting
 }
 
 // unsure reports whether it is unknown how much the server would admit to an

@@ -10,7 +10,7 @@ type spending struct {
 	units     int
 	aside     float64 // units under way that the governing answer may not include
 	needs     int     // requests that the caller has to send, this one included, at least; 0 unknown
-	declared  int     // the same as the caller counts them, with some that are under way
+	unsent    int     // the same, exactly, as far as those in line tell; 0 unknown
 	threshold int
 	last      time.Time // when the last request left
 }
@@ -48,7 +48,7 @@ func (l *ledger) fits(now time.Time, left float64, r *spending) (time.Time, Reas
 			return now, 0 // nothing is left and nobody said until when: ask
 		}
 		return at, ReasonQuota
-	case l.holdsBack(left, price, r.declared):
+	case l.holdsBack(left, price, r.unsent):
 		return l.reset, ReasonBrake
 	case r.threshold < 0, left >= float64(r.threshold), l.reset.IsZero(),
 		r.needs > 0 && float64(r.needs)*price <= left:

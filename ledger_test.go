@@ -367,10 +367,10 @@ func TestPriceOfARequestIsMeasured(t *testing.T) {
 func TestLastRequestIsHeldBackWhereItCostsNoWindow(t *testing.T) {
 	b := newBook()
 	b.answered(1, 0, 0, told(60, 1, 60))
-	at, why := b.admit(epoch, spending{units: 1, needs: 141, declared: 141, threshold: -1, last: epoch})
+	at, why := b.admit(epoch, spending{units: 1, needs: 141, unsent: 141, threshold: -1, last: epoch})
 	assert.Equal(t, second(60), at)
 	assert.Equal(t, ReasonBrake, why)
-	_, why = b.admit(epoch, spending{units: 1, needs: 121, declared: 121, threshold: -1, last: epoch}) // would need a third window
+	_, why = b.admit(epoch, spending{units: 1, needs: 121, unsent: 121, threshold: -1, last: epoch}) // would need a third window
 	assert.Zero(t, why)
 	_, why = b.admit(epoch, spending{units: 1, threshold: -1, last: epoch}) // who knows
 	assert.Zero(t, why)
