@@ -25,13 +25,14 @@ const (
 	roundTime = 20 * time.Millisecond
 )
 
-// patient is a batch job's client: it waits as long as the quota needs.
+// patient is a batch job's client: it waits as long as the quota needs, and as the
+// queue of a leaky bucket holds a request back.
 func patient(base http.RoundTripper, threshold int) *polite.Client {
 	return polite.New(&polite.Options{
 		Base:       base,
 		Preemptive: polite.PreemptiveOptions{Threshold: threshold},
 		Limit:      polite.LimitOptions{MaxWait: time.Hour},
-		Retry:      polite.RetryOptions{MaxElapsed: time.Hour},
+		Retry:      polite.RetryOptions{MaxElapsed: time.Hour, AttemptTimeout: -1},
 	})
 }
 
@@ -154,9 +155,9 @@ func TestSoleConsumerOfASlidingWindowInAnyPhase(t *testing.T) {
 // The sole consumer in every combination of what it can meet: how the server
 // counts and how it tells its resets, whether the last requests are spread, the
 // size of the quota, the number of goroutines, and where in its second it begins.
-// Only a sliding counter may refuse, until it is known for one: twenty phases of all
-// combinations had four refusals in a run at most, and five once. It is a part of
-// them, unless POLITE_SCALE=full.
+// Only a sliding counter may refuse, until it is known for one: four times in a run
+// at most, as measured, and one more is let pass, for goroutines that wake at one
+// instant go in any order. It is a part of the combinations, unless POLITE_SCALE=full.
 func TestSoleConsumerInAnyCombination(t *testing.T) {
 	sizes := []politetest.Limit{{N: 20, Per: 2 * time.Second}, {N: 100, Per: 10 * time.Second}, {N: 60, Per: time.Minute}, {N: 5, Per: time.Second}}
 	sizes = sizes[:atScale(2, len(sizes))]
