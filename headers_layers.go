@@ -72,7 +72,9 @@ func (r *reading) layered(t *tally, base *Quota, g fieldGroup) {
 	}
 	var policies policySet
 	policies.read(lines, false)
-	policies.read(limits.lines(), true)
+	if limits.hasParameters() {
+		policies.read(limits.values, true)
+	}
 	r.layers(t, base, g, &policies)
 	r.announced(t, base, &policies)
 }

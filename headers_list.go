@@ -76,6 +76,13 @@ func (l itemList) countTimes() int {
 // cutList cuts s at the first separator outside quotes and parentheses. What
 // opens and never closes reaches to the end.
 func cutList(s string, separator byte) (item, rest string) {
+	first := strings.IndexByte(s, separator)
+	if first < 0 {
+		return s, ""
+	}
+	if strings.IndexByte(s[:first], '"') < 0 && strings.IndexByte(s[:first], '(') < 0 { // as in most lists
+		return s[:first], s[first+1:]
+	}
 	depth := 0
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
