@@ -3,6 +3,7 @@ package polite_test
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,9 +126,9 @@ func TestQuotasThatDoNotCountRequestsHoldBackNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := 0
+				var n atomic.Int64
 				client := polite.New(steadily(roundTripper(func(req *http.Request) (*http.Response, error) {
-					if n++; n == 20 {
+					if n.Add(1) == 20 {
 						return answered(req, http.StatusTooManyRequests, "", append(headers, "Retry-After", "30")...), nil
 					}
 					return answered(req, http.StatusOK, "", headers...), nil
