@@ -36,6 +36,7 @@ func callerBodyOf(req *http.Request) *callerBody {
 // blocks is closed when the context ends, and keep reports false.
 func (b *requestBody) keep(ctx context.Context) bool {
 	stop := context.AfterFunc(ctx, b.orig.end)
+	defer stop() // for a reader that panics, whose body the end of the call closes
 	head, err := io.ReadAll(io.LimitReader(b.orig.ReadCloser, maxBuffer+1))
 	b.orig.head = head
 	switch {
