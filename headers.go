@@ -159,6 +159,8 @@ type signals struct {
 	bucket  string        // the bucket this request counted against; "" when not named
 	skew    time.Duration // server clock minus local clock when above two seconds, else 0
 	cached  bool          // the response is out of a cache: the server did not count the request
+
+	absolute bool // a reset was told by the server's clock, not from the receipt
 }
 
 // read enters into s, which is empty, what a response of a host says; now is the
@@ -176,6 +178,7 @@ func (d *dialects) read(s *signals, local *hostDialect, status int, h http.Heade
 		refusal: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || local.refusal(status),
 	}
 	r.quotas(&s.tally, fields)
+	s.absolute = r.absolute
 	s.bucket = fields.bucket(s.list())
 	s.veto, s.reach = fields.veto(), fields.reach()
 	r.decide(s, fields, local)

@@ -249,6 +249,7 @@ func (r *reading) stated(t *tally, base *Quota, it *rateItem, policies *policySe
 	}
 	if m, ok := parseTime(it.reset, AnyTime, r.clock.now); ok {
 		q.Reset = r.clock.reset(m)
+		r.absolute = r.absolute || m.absolute()
 	}
 	q.complete(it)
 	t.add(q, r.clock.now)

@@ -40,6 +40,7 @@ func (r *reading) reset(g fieldGroup, i, n int, window time.Duration) time.Time 
 	if !twins.relative.IsZero() {
 		return twins.relative
 	}
+	r.absolute = r.absolute || !twins.absolute.IsZero()
 	return twins.absolute
 }
 

@@ -32,6 +32,8 @@ type reading struct {
 	clock   localClock
 	status  int
 	refusal bool // the status is a refusal: a negative remaining means none
+
+	absolute bool // a reset was told by the server's clock
 }
 
 // scan looks every field of the response up in the table, those of the host

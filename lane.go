@@ -142,6 +142,7 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	if s == nil || a.refused && l.larger(s) {
 		return
 	}
+	a.absolute = s.absolute
 	known, told := len(l.ledgers), false
 	for i := range s.n {
 		if q := &s.quotas[i]; q.Unit == "" { // tokens, points and bytes are no requests

@@ -38,7 +38,7 @@ type ledger struct {
 	before float64       // units that the window before it used, as far as we sent them
 	base   baseline      // the first answer of the window
 	opened time.Time     // when the present window began
-	margin time.Duration // how much later than announced the reset has proved to be
+	margin time.Duration // how much later than announced the reset has proved, or is likely, to be
 }
 
 // baseline is an answer that later ones are compared with.
@@ -59,6 +59,7 @@ type answer struct {
 	cost       int64   // its own
 	silent     int64   // the same of requests that ended since it was sent, and said nothing
 	refused    bool
+	absolute   bool // it told a reset by the server's clock, not from its receipt
 }
 
 // left is what remains for new requests at now, when aside units are under way
@@ -133,7 +134,16 @@ func (l *ledger) open(at time.Time, total int64) {
 // left it by then.
 func (l *ledger) due() time.Time {
 	if l.shape == unknownShape && l.limit > 0 && l.low-l.silent < l.price {
-		return l.reset.Add(l.margin + l.reset.Sub(l.base.sent)/time.Duration(max(l.limit, 10)))
+		return l.edge().Add(l.reset.Sub(l.base.sent) / time.Duration(max(l.limit, 10)))
+	}
+	return l.edge()
+}
+
+// edge is when the server has seen the reset pass, as far as is known. The reset
+// of a sliding window is our own mark and no edge of the server's.
+func (l *ledger) edge() time.Time {
+	if l.shape == slidingShape {
+		return l.reset
 	}
 	return l.reset.Add(l.margin)
 }
@@ -222,6 +232,9 @@ func (l *ledger) begin(q *Quota, a answer) {
 	}
 	if q.Window == 0 && l.shape != slidingShape {
 		l.window = max(l.window, l.base.reset)
+	}
+	if a.absolute {
+		l.margin = max(l.margin, min(l.window/100, clockError))
 	}
 }
 

@@ -49,7 +49,7 @@ func (l *ledger) fits(now time.Time, left float64, r *spending) (time.Time, Reas
 		}
 		return at, ReasonQuota
 	case l.holdsBack(left, price, r.unsent):
-		return l.reset, ReasonBrake
+		return l.edge(), ReasonBrake
 	case r.threshold < 0, left >= float64(r.threshold), l.reset.IsZero(),
 		r.needs > 0 && float64(r.needs)*price <= left:
 		return now, 0

@@ -171,6 +171,27 @@ func TestResetThatProvesTooEarlyIsWaitedForLonger(t *testing.T) {
 	b.assertNext(t, 62, 61, 121, ReasonQuota)
 }
 
+// A reset by the server's clock is waited for a hundredth of the window longer, 10
+// ms at most; one from now is not.
+func TestAbsoluteResetHasAMargin(t *testing.T) {
+	for window, want := range map[float64]time.Duration{0.5: 5 * time.Millisecond, 60: 10 * time.Millisecond} {
+		b := newBook()
+		b.shape = windowShape
+		b.observe(told(100, 0, window), answer{sent: epoch, read: epoch, units: 1, total: 1, absolute: true})
+		b.assertNext(t, 0.1, 0, window+want.Seconds(), ReasonQuota)
+	}
+}
+
+// The mark of a sliding window has no margin, though the first reset proved to have
+// one: who waits for it is not told to wait until the past.
+func TestMarkOfASlidingWindowHasNoMargin(t *testing.T) {
+	b := newBook()
+	b.shape, b.limit, b.window, b.refill, b.margin = slidingShape, 10, time.Minute, 0.001, time.Second
+	b.read, b.reset, b.low = second(0), second(60), 0
+	at, why := b.next(60.5, 0)
+	assert.True(t, why == 0 || at.After(second(60.5)), "until %s", at)
+}
+
 // In whole seconds from now, one reset is told up to a second later each time.
 func TestResetToldAgainALittleLaterIsTheSame(t *testing.T) {
 	b := newBook()

@@ -309,9 +309,41 @@ func TestFiftyGoroutinesFinishWhenTheQuotaAllows(t *testing.T) {
 			assert.Equal(t, http.StatusOK, fetch(t.Context(), client, coffees))
 		})
 		assert.Zero(t, server.Refusals())
-		// Four resets; each window's first request goes alone, then all others.
-		assert.Equal(t, 4*time.Minute+3*roundTime, took)
+		// Four resets, and 10 ms, for they are told by the server's clock; each
+		// window's first request goes alone, then all others.
+		assert.Equal(t, 4*time.Minute+10*time.Millisecond+3*roundTime, took)
 	})
+}
+
+// A server whose clock is a few milliseconds behind ours sees its resets pass so
+// much later; what is sent after one is not refused for that.
+func TestResetByAClockThatIsAMomentBehindIsNotMissed(t *testing.T) {
+	const calls, limit, window = 35, 10, 4 * time.Second
+	for _, behind := range []time.Duration{4 * time.Millisecond, 9 * time.Millisecond} {
+		for name, declare := range map[string]int{"declared": 1, "undeclared": 0} {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				start, used, refusals := time.Now(), map[int]int{}, 0
+				base := roundTripper(func(req *http.Request) (*http.Response, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					status, n := http.StatusOK, int(time.Since(start.Add(behind))/window)
+					if used[n]++; used[n] > limit {
+						status = http.StatusTooManyRequests
+						refusals++
+					}
+					return answered(req, status, "", "X-RateLimit-Limit", strconv.Itoa(limit), "X-RateLimit-Remaining", strconv.Itoa(max(0, limit-used[n])),
+						"X-RateLimit-Reset", strconv.FormatInt(start.Add(time.Duration(n+1)*window).Unix(), 10)), nil
+				})
+				client := patient(base, -1)
+				crowd(8, calls, func(i int) {
+					ctx := polite.WithOverrides(t.Context(), polite.Overrides{Needs: declare * (calls - i)})
+					assert.Equal(t, http.StatusOK, fetch(ctx, client, aCoffee))
+				})
+				assert.Zero(t, refusals, "%s, %s behind", name, behind)
+			})
+		}
+	}
 }
 
 // refusing answers 429 for a while, after a round trip, and notes arrivals.

@@ -26,6 +26,11 @@ func (o *PreemptiveOptions) withDefaults() { o.Threshold = cmp.Or(o.Threshold, 1
 // the server, and how long the others wait for the answer of a probe.
 const settle = time.Second
 
+// clockError is how much later than an absolute reset the server may see it pass,
+// though its clock and ours agree: clocks are set and pushed while they run. It is
+// a hundredth of a window at most.
+const clockError = 10 * time.Millisecond
+
 // spread is the largest share by which the wait of a closed gate is lengthened
 // at random, so that processes which were refused together return apart.
 const spread = 0.2
