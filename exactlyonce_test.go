@@ -28,10 +28,10 @@ func lossy(t *testing.T) *politetest.Server {
 }
 
 // insistent makes many attempts, for there is no budget to protect the server
-// of a test.
+// of a test, and takes its time: of 100,000 orders one may well fail ten times.
 func insistent(base http.RoundTripper) *polite.Options {
 	o := steadily(base)
-	o.Retry.MaxAttempts, o.Retry.BudgetRatio, o.Breaker.Disable = 20, -1, true
+	o.Retry.MaxAttempts, o.Retry.MaxElapsed, o.Retry.BudgetRatio, o.Breaker.Disable = 20, -1, -1, true
 	return o
 }
 
