@@ -68,6 +68,9 @@ func (l *ledger) left(now time.Time, aside float64) float64 {
 	left := l.low - l.silent
 	if l.refill > 0 {
 		left += l.refill * now.Sub(l.read).Seconds()
+		if l.limit > 0 && l.shape == bucketShape && !l.reset.IsZero() && now.After(l.reset) { // when it was full, but for them
+			left = max(left, l.limit-l.silent+l.refill*now.Sub(l.reset).Seconds())
+		}
 		if l.limit > 0 {
 			left = min(left, l.limit)
 		}

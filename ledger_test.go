@@ -373,6 +373,17 @@ func TestStrangersAreNotTakenForASlidingWindow(t *testing.T) {
 	assert.Zero(t, b.refill)
 }
 
+// A token bucket is full at its reset, but for what was used since it was told; the
+// refill that was seen, which is the least possible, need not bring all of it.
+func TestBucketIsFullAtItsReset(t *testing.T) {
+	b := newBook()
+	b.shape, b.refill = bucketShape, 0.01
+	b.answered(1, 0, 0, told(20, 4, 50))
+	b.silent = 12
+	assert.InDelta(t, -8+0.01*49, b.left(second(49), 0), 1e-9)
+	assert.InDelta(t, 20-12+0.01*10, b.left(second(60), 0), 1e-9)
+}
+
 // A server that charges three units a request leaves room for a third of them.
 func TestPriceOfARequestIsMeasured(t *testing.T) {
 	b := newBook()
