@@ -101,6 +101,18 @@ func TestCheckpointsReadTwoSlashesAsAPath(t *testing.T) {
 	assert.Equal(t, []string{"https://api.example//evil.example/p?page=2"}, s.asked())
 }
 
+// A cursor in the checkpoint of a walk along links is none that a walk wrote: it
+// would be followed as a link that nobody has looked at.
+func TestCheckpointsOfLinksTakeNoCursor(t *testing.T) {
+	content := decodedCheckpoint(t, forgedLink(t, "/v1/items"))
+	s := script(reply{body: "[2]"})
+	p := linkPager(s, pagesURL)
+	p.Resume = forged(strings.Replace(content, `"l":"/v1/items"`, `"c":"//evil.example/p"`, 1))
+	_, err := collect(p)
+	assert.ErrorIs(t, err, polite.ErrBadCheckpoint)
+	assert.Empty(t, s.asked())
+}
+
 // forgedLink is a checkpoint of LinkPages at pagesURL with another link in it.
 func forgedLink(t *testing.T, link string) string {
 	s := linked(`</v1/items?page=2>; rel="next"`)
