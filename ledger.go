@@ -68,14 +68,24 @@ func (l *ledger) left(now time.Time, aside float64) float64 {
 	left := l.low - l.silent
 	if l.refill > 0 {
 		left += l.refill * now.Sub(l.read).Seconds()
-		if l.limit > 0 && l.shape == bucketShape && !l.reset.IsZero() && now.After(l.reset) { // when it was full, but for them
-			left = max(left, l.limit-l.silent+l.refill*now.Sub(l.reset).Seconds())
+		if full := l.full(); !full.IsZero() && now.After(full) {
+			left = max(left, l.limit-l.silent+l.refill*now.Sub(full).Seconds())
 		}
 		if l.limit > 0 {
 			left = min(left, l.limit)
 		}
 	}
 	return left - aside*l.price
+}
+
+// full is when a bucket is full at the latest, but for what was used since the
+// governing answer: at its reset, which may have been rounded down by a second.
+// Zero is never.
+func (l *ledger) full() time.Time {
+	if l.shape != bucketShape || l.limit <= 0 || l.reset.IsZero() {
+		return time.Time{}
+	}
+	return l.reset.Add(settle)
 }
 
 // known reports whether the ledger says anything about how much is left.
@@ -241,9 +251,12 @@ func (l *ledger) begin(q *Quota, a answer) {
 	}
 }
 
-// govern makes an answer the governing one.
+// govern makes an answer the governing one. The reset of a bucket belongs to what
+// its answer said is left; that of a window holds for all who answer in it.
 func (l *ledger) govern(left float64, q *Quota, a answer) {
-	if !q.Reset.IsZero() && l.shape != slidingShape && !l.repeats(left, q, a) {
+	switch {
+	case l.shape == slidingShape || l.repeats(left, q, a):
+	case !q.Reset.IsZero() || l.shape == bucketShape:
 		l.reset = q.Reset
 	}
 	l.low, l.sent, l.read, l.seen = left, a.sent, a.read, a.total

@@ -373,15 +373,28 @@ func TestStrangersAreNotTakenForASlidingWindow(t *testing.T) {
 	assert.Zero(t, b.refill)
 }
 
-// A token bucket is full at its reset, but for what was used since it was told; the
-// refill that was seen, which is the least possible, need not bring all of it.
+// A token bucket is full at its reset, which may have been rounded down by a
+// second, but for what was used since it was told; the refill that was seen, which
+// is the least possible, need not bring all of it.
 func TestBucketIsFullAtItsReset(t *testing.T) {
 	b := newBook()
 	b.shape, b.refill = bucketShape, 0.01
 	b.answered(1, 0, 0, told(20, 4, 50))
 	b.silent = 12
-	assert.InDelta(t, -8+0.01*49, b.left(second(49), 0), 1e-9)
-	assert.InDelta(t, 20-12+0.01*10, b.left(second(60), 0), 1e-9)
+	assert.InDelta(t, -8+0.01*51, b.left(second(51), 0), 1e-9)
+	assert.InDelta(t, 20-12+0.01*9, b.left(second(60), 0), 1e-9)
+}
+
+// The reset of an older answer says nothing of what was used up since: it belongs to
+// what that answer said is left.
+func TestBucketIsNotFullAtAnOlderReset(t *testing.T) {
+	for _, read := range []float64{20, 60} {
+		b := newBook()
+		b.shape, b.refill = bucketShape, 0.01
+		b.answered(1, 0, 0, told(20, 4, 50))
+		b.answered(2, read, read, &Quota{Limit: 20, Remaining: 0})
+		assert.InDelta(t, 0.01*(70-read), b.left(second(70), 0), 1e-9)
+	}
 }
 
 // A server that charges three units a request leaves room for a third of them.

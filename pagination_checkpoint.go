@@ -112,9 +112,9 @@ func (r *route) restored(link string, query []string) string {
 // (RFC 8259 section 6) and an int too. It keeps sums far from overflow.
 const maxCount = min(1<<53, math.MaxInt)
 
-// sane reports whether the checkpoint is such as a walk writes: its numbers, and
-// no cursor or link but by the scheme that has them. A cursor in the place of a link
-// would pass no guard.
+// sane reports whether the checkpoint is such as a walk writes: its numbers,
+// and no cursor or link but by the scheme that has them: a cursor would be followed
+// as a link that no guard has looked at.
 func (s *savedMark) sane() bool {
 	if s.Cursor != "" && s.Kind != byCursor || s.Link != "" && s.Kind != byLink {
 		return false
