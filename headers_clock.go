@@ -55,9 +55,17 @@ func (c *localClock) retry(m moment) time.Time {
 }
 
 // until returns how long after the receipt an instant of the server's clock
-// lies, the local clock being ahead by shift. Sub saturates, and both terms are
-// cut before they are added.
+// lies, the local clock being ahead by shift. Both terms are cut before they are
+// added.
 func (c *localClock) until(at time.Time, shift time.Duration) time.Duration {
-	d := min(max(at.Sub(c.now), -farAhead), farAhead)
-	return min(d+min(max(shift, -farAhead), farAhead), farAhead)
+	return min(span(c.now, at)+min(max(shift, -farAhead), farAhead), farAhead)
+}
+
+// span returns how long after one instant the other one lies, cut at farAhead
+// either way, by the wall clock: a server's instants know no other.
+func span(from, to time.Time) time.Duration {
+	const most = int64(farAhead/time.Second) + 1 // the nanoseconds may take it back
+	seconds := min(max(to.Unix()-from.Unix(), -most), most)
+	d := time.Duration(seconds)*time.Second + time.Duration(to.Nanosecond()-from.Nanosecond())
+	return min(max(d, -farAhead), farAhead)
 }

@@ -87,3 +87,12 @@ func TestInstantsKeepTheMonotonicReading(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, now.Add(2*time.Second), at, "a clock that is set meanwhile must not move the wait")
 }
+
+func TestAnInstantBeyondACenturyIsOneAhead(t *testing.T) {
+	now := noon.Add(123456789 * time.Nanosecond)
+	for _, value := range []string{"17723664370000", "Fri, 31 Dec 9999 23:59:59 GMT", "99999999999999999999"} {
+		at, ok := ParseRetryAfter(http.Header{"Retry-After": {value}}, now)
+		require.True(t, ok, value)
+		require.Equal(t, now.Add(farAhead), at, value)
+	}
+}

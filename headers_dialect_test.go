@@ -119,10 +119,8 @@ func TestEveryBuiltinRowIsReachable(t *testing.T) {
 	d := builtinDialects()
 	reached := make(map[string]bool)
 	visit := func(x *nameIndex) {
-		for _, e := range x.exact.slots {
-			for ; e != nil; e = e.next {
-				reached[e.fields[0].row.Name] = true
-			}
+		for _, fields := range x.exact {
+			reached[fields[0].row.Name] = true
 		}
 		for _, index := range []map[string][]wildcard{x.prefix, x.suffix} {
 			for _, cards := range index {

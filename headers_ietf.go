@@ -28,23 +28,23 @@ func (it *rateItem) parse(text string) {
 		if part = trimBlank(part); part == "" {
 			continue
 		}
-		i := strings.IndexByte(part, '=')
-		if i < 0 {
-			i = strings.IndexByte(part, ':')
+		if part[0] == '"' {
+			it.name = unquote(part) // of several the last one counts
+			continue
 		}
-		if part[0] == '"' || i < 0 || !it.set(trimBlank(part[:i]), trimBlank(part[i+1:])) {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok {
+			key, value, ok = strings.Cut(part, ":")
+		}
+		if !ok || !it.set(trimBlank(key), trimBlank(value)) {
 			it.bare(part)
 		}
 	}
 }
 
-// bare takes a part without a known key: a quantity, or a name. Of several
-// quoted names the last counts; a quoted one goes before a bare one.
+// bare takes a part without a known key or quotes: a quantity, or a name, which a
+// quoted one goes before.
 func (it *rateItem) bare(part string) {
-	if part[0] == '"' {
-		it.name = unquote(part)
-		return
-	}
 	if v, ok := parseCount(part); ok {
 		if it.limit < 0 {
 			it.limit = max(v, -1)
@@ -58,7 +58,7 @@ func (it *rateItem) bare(part string) {
 
 // set takes a parameter, and reports whether it knows the key.
 func (it *rateItem) set(key, value string) bool {
-	switch strings.ToLower(key) {
+	switch key {
 	case "q", "l", "limit", "total", "max", "burst":
 		if v, ok := parseCount(trim(value)); ok {
 			it.limit = max(v, -1)
@@ -81,7 +81,8 @@ func (it *rateItem) set(key, value string) bool {
 		}
 	case "pk", "rate":
 	default:
-		return false
+		lower := strings.ToLower(key)
+		return lower != key && it.set(lower, value)
 	}
 	return true
 }
@@ -103,78 +104,10 @@ func unquote(s string) string {
 	return b.String()
 }
 
-// policySet is the policies of a response: the items of RateLimit-Policy, and
-// those with parameters in RateLimit-Limit. Of more than are kept of quotas the
-// first count.
-type policySet struct {
-	items [maxQuotas]rateItem
-	n     int
-}
-
-func (s *policySet) read(lines []string, parametersOnly bool) {
-	for list := listOf(lines); s.n < len(s.items); {
-		text, ok := list.next()
-		if !ok {
-			return
-		}
-		if parametersOnly && strings.IndexByte(text, ';') < 0 {
-			continue // the limit in force, no policy
-		}
-		s.items[s.n].parse(text)
-		s.n++
-	}
-}
-
-// list returns the policies; nil is a set of none.
-func (s *policySet) list() []rateItem {
-	if s == nil {
-		return nil
-	}
-	return s.items[:s.n]
-}
-
-// byName returns the place of the policy with a name, -1 without one.
-func (s *policySet) byName(name string) int {
-	for i := range s.list() {
-		if s.items[i].name == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// byLimit returns the place of the first policy with a limit from the i-th on, or
-// else of the last one before it; -1 without one.
-func (s *policySet) byLimit(limit int64, i int) int {
-	found := -1
-	for k := range s.list() {
-		if limit >= 0 && s.items[k].limit == limit {
-			if found = k; k >= i {
-				break
-			}
-		}
-	}
-	return found
-}
-
-// nameOf names a policy: by its name, or by its text where several must be told
-// apart.
-func (s *policySet) nameOf(i int) string {
-	switch {
-	case s.items[i].name != "":
-		return s.items[i].name
-	case s.n > 1:
-		return s.items[i].text
-	default:
-		return ""
-	}
-}
-
 // items reads a field whose items state quotas: named items (drafts 08 and
 // later), key=value pairs at commas (draft 07) or at semicolons.
 func (r *reading) items(t *tally, base *Quota, lines, policyLines []string) {
-	var policies policySet
-	policies.read(policyLines, false)
+	policies := policiesIn(policyLines, false)
 	var it rateItem
 	pairs, unnamed := rateItem{limit: -1}, 0
 	for list := listOf(lines); ; {
@@ -184,19 +117,19 @@ func (r *reading) items(t *tally, base *Quota, lines, policyLines []string) {
 		}
 		it.parse(text)
 		if it.name != "" {
-			r.stated(t, base, &it, &policies, 0)
+			r.stated(t, base, &it, policies, 0)
 			continue
 		}
 		if pairs.overlaps(&it) {
-			r.stated(t, base, &pairs, &policies, unnamed)
+			r.stated(t, base, &pairs, policies, unnamed)
 			pairs, unnamed = rateItem{limit: -1}, unnamed+1
 		}
 		pairs.join(&it)
 	}
 	if pairs.says() {
-		r.stated(t, base, &pairs, &policies, unnamed)
+		r.stated(t, base, &pairs, policies, unnamed)
 	}
-	r.announced(t, base, &policies)
+	r.announced(t, base, policies)
 }
 
 // says reports whether an item states anything of its quota.
@@ -228,7 +161,7 @@ func (it *rateItem) join(o *rateItem) {
 
 // stated adds the quota of an item, completed by its policy. unnamed counts the
 // items without a name before it.
-func (r *reading) stated(t *tally, base *Quota, it *rateItem, policies *policySet, unnamed int) {
+func (r *reading) stated(t *tally, base *Quota, it *rateItem, policies policySet, unnamed int) {
 	q := *base
 	at := -1
 	if it.name != "" {
@@ -241,7 +174,7 @@ func (r *reading) stated(t *tally, base *Quota, it *rateItem, policies *policySe
 		q.Policy = joinPolicy(base.Policy, ordinal(min(unnamed, maxLayers-1)))
 	}
 	if at >= 0 {
-		it.complete(&policies.items[at])
+		it.complete(&policies[at])
 	}
 	q.Limit = it.limit
 	if it.left {
@@ -269,9 +202,9 @@ func (it *rateItem) complete(p *rateItem) {
 }
 
 // announced adds the policies of which no item states what is left.
-func (r *reading) announced(t *tally, base *Quota, policies *policySet) {
-	for i := range policies.list() {
-		p := &policies.items[i]
+func (r *reading) announced(t *tally, base *Quota, policies policySet) {
+	for i := range policies {
+		p := &policies[i]
 		q := *base
 		q.Policy = joinPolicy(base.Policy, policies.nameOf(i))
 		q.Limit = p.limit

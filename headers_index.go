@@ -114,7 +114,7 @@ func newHostDialect(suffix string, rows []*dialectRow, everywhere *nameIndex) *h
 			r.index(&l.names, everywhere)
 		}
 	}
-	l.hasNames = l.names.exact.n+len(l.names.prefix)+len(l.names.suffix) > 0
+	l.hasNames = !l.names.isEmpty()
 	return l
 }
 

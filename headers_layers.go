@@ -66,22 +66,16 @@ func (r *reading) layered(t *tally, base *Quota, g fieldGroup) {
 	if g.field(roleWindow) != nil {
 		base.Window = r.window(g)
 	}
-	lines, limits := g.values(rolePolicies), g.field(roleLimit)
-	if lines == nil && !limits.hasParameters() {
-		r.layers(t, base, g, nil)
-		return
+	policies := policiesIn(g.values(rolePolicies), false)
+	if limits := g.field(roleLimit); limits.hasParameters() {
+		policies = policies.and(policiesIn(limits.values, true))
 	}
-	var policies policySet
-	policies.read(lines, false)
-	if limits.hasParameters() {
-		policies.read(limits.values, true)
-	}
-	r.layers(t, base, g, &policies)
-	r.announced(t, base, &policies)
+	r.layers(t, base, g, policies)
+	r.announced(t, base, policies)
 }
 
 // layers adds the parallel windows of a group, completed by their policies.
-func (r *reading) layers(t *tally, base *Quota, g fieldGroup, policies *policySet) {
+func (r *reading) layers(t *tally, base *Quota, g fieldGroup, policies policySet) {
 	n := layerCount(g)
 	names := g[0].row.layers
 	for i := range n {
@@ -95,9 +89,9 @@ func (r *reading) layers(t *tally, base *Quota, g fieldGroup, policies *policySe
 				q.Policy = policies.nameOf(at)
 			}
 			if q.Window == 0 {
-				q.Window = policies.items[at].window
+				q.Window = policies[at].window
 			}
-			if unit := policies.items[at].unit; unit != "" {
+			if unit := policies[at].unit; unit != "" {
 				q.Unit = unit
 			}
 		}

@@ -76,29 +76,36 @@ func (l itemList) countTimes() int {
 // cutList cuts s at the first separator outside quotes and parentheses. What
 // opens and never closes reaches to the end.
 func cutList(s string, separator byte) (item, rest string) {
-	first := strings.IndexByte(s, separator)
-	if first < 0 {
-		return s, ""
-	}
-	if strings.IndexByte(s[:first], '"') < 0 && strings.IndexByte(s[:first], '(') < 0 { // as in most lists
-		return s[:first], s[first+1:]
-	}
-	depth := 0
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case separator:
-			if depth == 0 {
-				return s[:i], s[i+1:]
-			}
+			return s[:i], s[i+1:]
+		case '"':
+			i = closingQuote(s, i)
+		case '(':
+			i = closingParenthesis(s, i)
+		}
+	}
+	return s, ""
+}
+
+// closingParenthesis returns the place of the parenthesis that closes the one at
+// i, or the end.
+func closingParenthesis(s string, i int) int {
+	depth := 1
+	for i++; i < len(s); i++ {
+		switch s[i] {
 		case '"':
 			i = closingQuote(s, i)
 		case '(':
 			depth++
 		case ')':
-			depth = max(depth-1, 0)
+			if depth--; depth == 0 {
+				return i
+			}
 		}
 	}
-	return s, ""
+	return i
 }
 
 // closingQuote returns the place of the quote that closes the one at i, or the

@@ -88,7 +88,7 @@ func aheadOf(date string, now time.Time) time.Duration {
 	if !ok {
 		return 0
 	}
-	return min(max(now.Sub(at), -farAhead), farAhead)
+	return span(at, now)
 }
 
 // sort brings the fields of one quota together, in the order of their roles. It
@@ -209,9 +209,7 @@ func (r *reading) quota(t *tally, g fieldGroup) {
 			stated = true
 		case rolePolicies:
 			if !stated {
-				var policies policySet
-				policies.read(m.values, false)
-				r.announced(t, &base, &policies)
+				r.announced(t, &base, policiesIn(m.values, false))
 			}
 		case roleLimit, roleRemaining, roleUsed, roleReset:
 			if !stated {

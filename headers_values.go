@@ -109,11 +109,12 @@ func whole(s string) int64 {
 		return -1
 	}
 	n := int64(0)
-	for i := range len(s) {
-		if !isDigit(s[i]) {
+	for i := 0; i < len(s); i++ {
+		digit := s[i] - '0' // what comes before 0 turns large
+		if digit > 9 {
 			return -1
 		}
-		n = n*10 + int64(s[i]-'0')
+		n = n*10 + int64(digit)
 	}
 	return n
 }
@@ -173,6 +174,9 @@ func (m *moment) absolute() bool { return !m.at.IsZero() }
 // parseTime reads a time in any of its spellings. now decides about two-digit
 // years and about numbers on a clock that is not yet in 2001.
 func parseTime(s string, form TimeForm, now time.Time) (moment, bool) {
+	if n := whole(s); n >= 0 { // as most are
+		return number{whole: n}.moment(form, now), true
+	}
 	s = trim(s)
 	if s == "" {
 		return moment{}, false
