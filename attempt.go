@@ -21,19 +21,19 @@ type attempt struct {
 	wire *wire           // the attempt's until it is over
 	over atomic.Bool     // the attempt has ended: the context is the caller's again
 
-	resp  *http.Response
-	err   error
-	body  io.ReadCloser // of the response, as the base gave it
-	whole []byte        // the body, once a Fetch has read it to its end
-	phase phase         // how far the attempt came
+	guessed bool  // asked is the length of a window, which may end sooner
+	phase   phase // how far the attempt came
 
-	broken int // status of an answer whose body a Fetch could not use
+	resp   *http.Response
+	err    error
+	body   io.ReadCloser // of the response, as the base gave it
+	whole  []byte        // the body, once a Fetch has read it to its end
+	broken int           // status of an answer whose body a Fetch could not use
 
 	verdict Verdict
 	retryAt time.Time     // the earliest next attempt
 	asked   time.Duration // how long the server asked to wait; 0 if it did not
 	margin  time.Duration // by so much retryAt is later than that
-	guessed bool          // asked is the length of a window, which may end sooner
 	stop    Reason        // why there is no further attempt
 	cause   error         // the local error behind stop, if any
 }

@@ -18,15 +18,7 @@ var endpointSeed = maphash.MakeSeed()
 const maxNames = 16
 
 func endpointOf(req *http.Request) endpoint {
-	hash := maphash.String(endpointSeed, cmp.Or(req.Method, http.MethodGet))
-	for rest, more := req.URL.Path, true; more; {
-		var part string
-		part, rest, more = strings.Cut(rest, "/")
-		if isID(part) {
-			part = "0"
-		}
-		hash = hash*31 + maphash.String(endpointSeed, part)
-	}
+	hash := maphash.String(endpointSeed, cmp.Or(req.Method, http.MethodGet))*31 + pathHash(req.URL.Path)
 	var names [maxNames]uint64
 	n := 0
 next:
@@ -47,15 +39,38 @@ next:
 	return endpoint(hash)
 }
 
-// isID reports whether a part of a path only says which one of many: digits, or
+// pathHash is a fingerprint of a path, in which all parts that are IDs count as
+// one.
+func pathHash(path string) (hash uint64) {
+	if !hasID(path) {
+		return maphash.String(endpointSeed, path)
+	}
+	for rest, more := path, true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		if hasID(part) {
+			part = "0"
+		}
+		hash = hash*31 + maphash.String(endpointSeed, part)
+	}
+	return hash
+}
+
+// hasID reports whether a part of a path only says which one of many: digits, or
 // something long with several digits in it, such as a UUID, a hash, a date or
 // caf_00001.
-func isID(part string) bool {
-	digits := 0
-	for i := range len(part) {
-		if part[i] >= '0' && part[i] <= '9' {
+func hasID(path string) bool {
+	digits, from := 0, 0
+	for i := 0; i <= len(path); i++ {
+		switch {
+		case i == len(path), path[i] == '/':
+			if length := i - from; digits > 0 && (digits == length || digits >= 3 && length >= 8) {
+				return true
+			}
+			digits, from = 0, i+1
+		case isDigit(path[i]):
 			digits++
 		}
 	}
-	return digits > 0 && (digits == len(part) || digits >= 3 && len(part) >= 8)
+	return false
 }

@@ -104,7 +104,9 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 		if !m.fit(now, c.set.Cost) {
 			return ruling{refused: &WaitError{Host: h.key.String(), Reason: ReasonRate, Bound: boundRate, Attempts: c.attempts}}
 		}
-		r.add(now, now.Add(m.delay(now, ahead, c.set.Cost)), ReasonRate)
+		if delay := m.delay(now, ahead, c.set.Cost); delay > 0 {
+			r.add(now, now.Add(delay), ReasonRate)
+		}
 	}
 	if limit := h.opts.Limit.MaxInFlight; limit > 0 && h.slots >= limit {
 		r.add(now, time.Time{}, ReasonInFlight)

@@ -152,7 +152,7 @@ func checkRequest(req *http.Request) error {
 		return errors.New("polite: request URL without a host (is http:// missing?); not sent")
 	case req.URL.Host == "":
 		return errors.New("polite: request URL without a host; not sent")
-	case strings.Contains(req.URL.Host, "@"): // a URL made by hand
+	case strings.IndexByte(req.URL.Host, '@') >= 0: // a URL made by hand
 		return errors.New("polite: request URL with userinfo in its Host; not sent")
 	case strings.ContainsFunc(req.URL.Host, unicode.IsControl):
 		return errors.New("polite: request URL with a control character in its host; not sent")

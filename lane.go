@@ -232,6 +232,9 @@ func (l *lane) ledger(policy string) *ledger {
 // less than a second before, which may have been overtaken. Nil counts all
 // endpoints.
 func (l *lane) aside(t time.Time, of *scope) float64 {
+	if l.flight.first == nil {
+		return 0
+	}
 	counted := 0
 	certain := t.Add(-settle) // what left before it was counted
 	for c := l.flight.first; c != nil; c = c.next {

@@ -285,7 +285,7 @@ func (l *ledger) stale(q *Quota, a answer) bool {
 // due; then the next reset is another one, and what is left has risen or, where the
 // window slides, no bucket explains it.
 func (l *ledger) rolled(q *Quota, a answer) bool {
-	if l.shape == bucketShape || l.shape == slidingShape || l.reset.IsZero() || !q.Reset.After(l.reset.Add(settle/2)) {
+	if l.shape == bucketShape || l.shape == slidingShape || l.reset.IsZero() || q.Reset.Sub(l.reset) <= settle/2 {
 		return false
 	}
 	if a.read.Before(l.reset) {

@@ -22,8 +22,8 @@ func (l *ledger) admit(now time.Time, r spending) (time.Time, Reason) {
 	if !l.known() {
 		return now, 0
 	}
-	if probed := r.last.Add(settle); r.aside > 0 && r.aside >= l.wary && now.Before(probed) {
-		return probed, ReasonProbe
+	if r.aside > 0 && r.aside >= l.wary && now.Sub(r.last) < settle {
+		return r.last.Add(settle), ReasonProbe
 	}
 	at, reason := l.fits(now, l.left(now, r.aside), &r)
 	if reason == 0 || r.aside == 0 || !at.After(now) {

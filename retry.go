@@ -136,7 +136,7 @@ func classifyError(err error) Verdict {
 }
 
 // phase is how far an attempt came before it failed.
-type phase int
+type phase uint8
 
 const (
 	notSent  phase = iota // no byte of the request can have reached the server

@@ -78,27 +78,27 @@ func (w *wire) requests(answered bool) int {
 // take makes the wire the attempt's.
 func (w *wire) take(a *attempt, cancel context.CancelCauseFunc) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.of, w.cancel = a, cancel
+	w.mu.Unlock()
 }
 
 // isOf reports whether the wire is still the attempt's.
 func (w *wire) isOf(a *attempt) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.of == a
+	is := w.of == a
+	w.mu.Unlock()
+	return is
 }
 
 // leave ends what take began, and returns how the attempt is to be cancelled; nil
 // if it had left already.
 func (w *wire) leave(a *attempt) (cancel context.CancelCauseFunc) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of != a {
-		return nil
+	if w.of == a {
+		cancel = w.cancel
+		w.of, w.cancel, w.due = nil, nil, time.Time{}
 	}
-	cancel = w.cancel
-	w.of, w.cancel, w.due = nil, nil, time.Time{}
+	w.mu.Unlock()
 	return cancel
 }
 
@@ -109,23 +109,23 @@ func (w *wire) leave(a *attempt) (cancel context.CancelCauseFunc) {
 // is set and stopped for every request costs the most where requests are cheap,
 // because the runtime wakes a thread to wait for it.
 func (w *wire) limit(a *attempt, now time.Time, d time.Duration) {
+	due := now.Add(d)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of != a {
-		return
+	if w.of == a {
+		w.due, w.after = due, d
+		if w.rings.IsZero() || due.Before(w.rings) {
+			w.setLocked(now, d)
+		}
 	}
-	w.due, w.after = now.Add(d), d
-	if w.rings.IsZero() || w.due.Before(w.rings) {
-		w.setLocked(now, d)
-	}
+	w.mu.Unlock()
 }
 
 func (w *wire) unlimit(a *attempt) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.of == a {
 		w.due = time.Time{}
 	}
+	w.mu.Unlock()
 }
 
 // longestSet is for how long a timer is set at most. It holds its wire, which the
