@@ -80,8 +80,8 @@ func work(ctx context.Context, set *settings, stdout, stderr io.Writer) (err err
 		if err := set.confirm(file); err != nil {
 			return explain(err, set, file)
 		}
-		fmt.Fprintf(stdout, "%s is complete: %s items, nothing to do; to download anew, name another -out\n", set.out, thousands(file.Items))
-		return nil
+		_, err := fmt.Fprintf(stdout, "%s is complete: %s items, nothing to do; to download anew, name another -out\n", set.out, thousands(file.Items))
+		return unsaid(err, file)
 	}
 	if set.url == "" {
 		server, err := startServer(set)
@@ -103,11 +103,19 @@ func work(ctx context.Context, set *settings, stdout, stderr io.Writer) (err err
 	if file.device { // which may be where stdout goes
 		stdout = stderr
 	}
-	t.print(stdout, file, begun)
+	err = t.print(stdout, file, begun)
 	if begun == 0 && t.onePage() {
 		fmt.Fprintln(stderr, "catalog-download: warning: "+set.loneliness())
 	}
-	return nil
+	return unsaid(err, file)
+}
+
+// unsaid is the error of a summary that nobody can read; the file has all items.
+func unsaid(err error, file *journal) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s is complete, but the summary cannot be printed: %w", file.path, err)
 }
 
 // download stores the pages that the pager delivers, one by one.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -48,6 +50,19 @@ func invokeWith(t *testing.T, getenv func(string) string, args ...string) outcom
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), args, getenv, &stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
+}
+
+func TestSummaryThatCannotBePrintedIsAnError(t *testing.T) {
+	broken, writer := io.Pipe()
+	broken.CloseWithError(errors.New("no space left on device"))
+	out, url := outFile(t), serve(t, "offset", 30)
+	for range 2 { // the download, and then the finding that it is done
+		var stderr bytes.Buffer
+		code := run(t.Context(), []string{"-url", url, "-out", out, "-resume"}, func(string) string { return "" }, writer, &stderr)
+		assert.Equal(t, exitFailed, code)
+		assert.Contains(t, stderr.String(), "catalog-download: "+out+" is complete, but the summary cannot be printed: no space left on device\n")
+	}
+	requireCatalog(t, out, 30)
 }
 
 // serve is a catalog without a limit, paged by the scheme.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -173,9 +174,10 @@ func (t *tally) onePage() bool {
 }
 
 // print writes the summary; the file held begun items before this run.
-func (t *tally) print(w io.Writer, file *journal, begun int) {
+func (t *tally) print(out io.Writer, file *journal, begun int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	w := new(bytes.Buffer)
 	took := time.Since(t.begun)
 	resumed := ""
 	if begun > 0 {
@@ -188,6 +190,8 @@ func (t *tally) print(w io.Writer, file *journal, begun int) {
 	fmt.Fprintf(w, "waited    %s%s\n", short(t.waiting.total), t.reasons())
 	fmt.Fprintf(w, "took      %s: %s items/s, %s requests/min\n", short(took), rate(file.Items-begun, took, time.Second), rate(t.requests, took, time.Minute))
 	fmt.Fprintf(w, "file      %s, %s bytes\n", file.path, thousands(int(file.Bytes)))
+	_, err := out.Write(w.Bytes())
+	return err
 }
 
 // failures are the answers that were neither a success nor a 429.
