@@ -2,6 +2,7 @@ package polite
 
 import (
 	"strings"
+	"time"
 )
 
 // laneKey names a lane: by the caller's quota key, by the bucket that the server
@@ -58,10 +59,11 @@ func (h *hostState) openLocked(key laneKey) *lane {
 }
 
 // followLocked puts a call that is not under way into its lane, which may have
-// become known while it waited.
-func (h *hostState) followLocked(c *call) {
+// become known while it waited. A call that was refused stays in the lane whose
+// gate it closed until it may try again.
+func (h *hostState) followLocked(c *call, now time.Time) {
 	l := h.laneLocked(c)
-	if l == c.lane {
+	if a := c.current; l == c.lane || a != nil && a.closesGate() && now.Before(a.retryAt) {
 		return
 	}
 	if c.queued {

@@ -215,6 +215,44 @@ func TestCallsInLineFollowTheirBucket(t *testing.T) {
 	})
 }
 
+// A call that was refused waits for as long as its refusal said, though its
+// endpoint is told to count against another bucket meanwhile.
+func TestRefusedCallWaitsWhileItsEndpointMovesToAnotherBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		var refused, again time.Time
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			bucket := "a"
+			switch req.URL.Path {
+			case "/b/1": // one endpoint with /b/2
+				bucket = "b"
+			case "/b/2":
+				<-held
+				bucket = "c"
+			case "/b/3":
+				if refused.IsZero() {
+					refused = time.Now()
+					return answered(req, http.StatusTooManyRequests, "", "Retry-After", "30", "X-RateLimit-Bucket", "b", "X-RateLimit-Remaining", "0"), nil
+				}
+				again = time.Now()
+			}
+			return answered(req, http.StatusOK, "", "X-RateLimit-Bucket", bucket, "X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "50", "X-RateLimit-Reset-After", "60"), nil
+		})
+		client := polite.New(quick(base))
+		took(t, client, "http://api.test/a")
+		took(t, client, "http://api.test/b/1")
+		var wg sync.WaitGroup
+		wg.Go(func() { took(t, client, "http://api.test/b/2") })
+		synctest.Wait()
+		wg.Go(func() { took(t, client, "http://api.test/b/3") })
+		synctest.Wait()
+		time.Sleep(time.Second)
+		close(held)
+		wg.Wait()
+		assert.GreaterOrEqual(t, again.Sub(refused), 30*time.Second)
+	})
+}
+
 // The same endpoint with another limit: it was raised, for everybody.
 func TestLimitThatChangesOnOneEndpointIsNoOtherBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -68,7 +68,7 @@ func (h *hostState) admit(c *call, now time.Time) ruling {
 		h.began++
 		c.order = h.began
 	}
-	h.followLocked(c)
+	h.followLocked(c, now)
 	r := h.ruleLocked(c, now)
 	switch {
 	case r.refused != nil:
