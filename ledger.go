@@ -306,6 +306,15 @@ func (l *ledger) lost(units int, uncounted bool) {
 	}
 }
 
+// presume takes the window that has begun to be as long as the others, when a
+// request in it ends that brings no answer about the quota: another one, which
+// would tell the reset, may never be sent.
+func (l *ledger) presume(sent, read time.Time) {
+	if l.fresh && l.reset.IsZero() && l.window > 0 && !sent.Before(l.opened) {
+		l.reset = read.Add(l.window)
+	}
+}
+
 // quota is what the ledger holds, in the public form.
 func (l *ledger) quota() Quota {
 	q := Quota{Policy: l.policy, Limit: int64(l.limit), Remaining: -1, Reset: l.reset, Window: l.window}

@@ -81,5 +81,8 @@ func (s *call) arrive(r *report) {
 	if r.uncounted || r.verdict.Outcome == Throttled {
 		return
 	}
+	for i := range l.ledgers {
+		l.ledgers[i].presume(s.sentAt, r.now)
+	}
 	l.bookLost(s, nil)
 }

@@ -107,6 +107,33 @@ func TestSurchargeThatIsCancelledLeavesTheSecondLine(t *testing.T) {
 	})
 }
 
+// Nobody tells of the second quota any more once its window has passed: each
+// window that follows is taken to be as long, and holds as much.
+func TestSurchargesAloneKeepToEveryWindowOfTheSecondQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const window = 30 * time.Second
+		start := time.Now()
+		spent := make([]int, 6)
+		client := surcharged(roundTripper(func(req *http.Request) (*http.Response, error) {
+			defer time.Sleep(roundTime)
+			since := time.Since(start)
+			used := &spent[since/window]
+			if req.URL.Path[1] == 's' {
+				*used += 2
+				return answered(req, http.StatusOK, ""), nil
+			}
+			*used++
+			return answered(req, http.StatusOK, "", "RateLimit-Limit", "10", "RateLimit-Policy", "10;w=30",
+				"RateLimit-Remaining", fmt.Sprint(10-*used), "RateLimit-Reset", fmt.Sprint(int((window - since%window).Seconds()))), nil
+		}))
+		took(t, client, "http://api.test/read")
+		for range 22 {
+			took(t, client, "http://api.test/s")
+		}
+		assert.Equal(t, []int{9, 10, 10, 10, 6, 0}, spent)
+	})
+}
+
 // What is refused is not charged.
 func TestSurchargeIsGivenBackAfterARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
