@@ -43,6 +43,7 @@ func TestEndpointsAreToldApart(t *testing.T) {
 	}
 	assert.NotEqual(t, endpointAt(t, "GET", "/a"), endpointAt(t, "POST", "/a"))
 	assert.Equal(t, endpointAt(t, "GET", "/a"), endpointAt(t, "", "/a"), "no method is GET")
+	assert.NotEqual(t, endpointAt(t, "GET", "/POST/5"), endpointAt(t, "POST", "/GET/5"))
 }
 
 func TestEndpointOfAllocatesNothing(t *testing.T) {

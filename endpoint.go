@@ -18,7 +18,7 @@ var endpointSeed = maphash.MakeSeed()
 const maxNames = 16
 
 func endpointOf(req *http.Request) endpoint {
-	hash := maphash.String(endpointSeed, cmp.Or(req.Method, http.MethodGet))*31 + pathHash(req.URL.Path)
+	hash := pathHash(maphash.String(endpointSeed, cmp.Or(req.Method, http.MethodGet)), req.URL.Path)
 	var names [maxNames]uint64
 	n := 0
 next:
@@ -39,11 +39,11 @@ next:
 	return endpoint(hash)
 }
 
-// pathHash is a fingerprint of a path, in which all parts that are IDs count as
-// one.
-func pathHash(path string) (hash uint64) {
+// pathHash folds a path into a fingerprint. All of its parts that are IDs count
+// as one.
+func pathHash(hash uint64, path string) uint64 {
 	if !hasID(path) {
-		return maphash.String(endpointSeed, path)
+		return hash*31 + maphash.String(endpointSeed, path)
 	}
 	for rest, more := path, true; more; {
 		var part string
