@@ -122,4 +122,11 @@ func BenchmarkReadHostileHeader(b *testing.B) {
 			}
 		})
 	}
+	b.Run("hyphens", func(b *testing.B) {
+		hyphens := strings.Repeat("-", 1<<20)
+		h := ordinaryHeaderWith("X-Ratelimit-Limit"+hyphens, "1", hyphens+"-Ratelimit-Limit", "1")
+		for b.Loop() {
+			builtinDialects().saying("api.example.com", 429, h, noon)
+		}
+	})
 }

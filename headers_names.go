@@ -13,6 +13,8 @@ type nameIndex struct {
 	heads  letterSet // of exact names
 	starts letterSet // of patterns
 	ends   letterSet // of patterns with a leading *
+
+	longest int // what stands before or after a *: more of a name is not looked at
 }
 
 func newNameIndex() nameIndex {
@@ -101,6 +103,7 @@ func (x *nameIndex) enter(name string, f headerField) {
 	default:
 		x.starts.add(firstLetters(before))
 	}
+	x.longest = max(x.longest, len(key))
 	cards := index[key]
 	for i := range cards {
 		if w := &cards[i]; w.rest == after {
@@ -142,7 +145,7 @@ func (x *nameIndex) find(name string) (fields []headerField, dim string) {
 
 // findStart looks for a pattern with its beginning in name.
 func (x *nameIndex) findStart(name string) (fields []headerField, dim string) {
-	for i := strings.LastIndexByte(name, '-'); i > 0; i = strings.LastIndexByte(name[:i], '-') {
+	for i := strings.LastIndexByte(name[:min(len(name), x.longest)], '-'); i > 0; i = strings.LastIndexByte(name[:i], '-') {
 		cards := x.prefix[name[:i+1]]
 		for k := range cards {
 			dim = name[i+1:]
@@ -156,7 +159,7 @@ func (x *nameIndex) findStart(name string) (fields []headerField, dim string) {
 
 // findEnd looks for a pattern that begins with * and ends as name does.
 func (x *nameIndex) findEnd(name string) (fields []headerField, dim string) {
-	for i := 1; i < len(name); i++ {
+	for i := max(1, len(name)-x.longest); i < len(name); i++ {
 		if name[i] != '-' {
 			continue
 		}
