@@ -76,8 +76,9 @@ type Rate struct {
 	// rate; N or more means N. A larger burst lowers the steady rate to
 	// (N + 1 − Burst) / Per, because both must fit into one interval. Of several
 	// rates give the longer ones a burst: evenly spaced, 2,000 an hour are one
-	// in 1.8 s, whatever the shorter ones allow. It grows to the largest Cost
-	// that is met; a Cost above N fails at once with a *WaitError.
+	// in 1.8 s, whatever the shorter ones allow. It grows for good to the largest
+	// Cost that is met, which lowers the steady rate just as much: one request
+	// of cost N leaves 1 / Per. A Cost above N fails at once with a *WaitError.
 	Burst int
 
 	// Key limits only requests with this quota key (Options.QuotaKey); empty
