@@ -65,9 +65,8 @@ func ParseQuota(h http.Header, now time.Time) []Quota {
 	var (
 		space [usualFields]match
 		t     tally
-		table = builtinDialects()
 	)
-	clock, fields := scan(table, table.other, h, now, space[:0])
+	clock, fields := builtinDialects().other.scan(h, now, space[:0])
 	r := reading{clock: clock}
 	r.quotas(&t, fields)
 	if t.n == 0 {
@@ -92,11 +91,8 @@ func ParseQuota(h http.Header, now time.Time) []Quota {
 //
 // ParseRetryAfter is safe for concurrent use.
 func ParseRetryAfter(h http.Header, now time.Time) (time.Time, bool) {
-	var (
-		space [usualFields]match
-		table = builtinDialects()
-	)
-	clock, fields := scan(table, table.other, h, now, space[:0])
+	var space [usualFields]match
+	clock, fields := builtinDialects().other.scan(h, now, space[:0])
 	at, _ := clock.retryHint(fields)
 	return at, !at.IsZero()
 }
@@ -165,9 +161,9 @@ type signals struct {
 
 // read enters into s, which is empty, what a response of a host says; now is the
 // local time at which the header arrived.
-func (d *dialects) read(s *signals, local *hostDialect, status int, h http.Header, now time.Time) {
+func (l *hostDialect) read(s *signals, status int, h http.Header, now time.Time) {
 	var space [usualFields]match
-	clock, fields := scan(d, local, h, now, space[:0])
+	clock, fields := l.scan(h, now, space[:0])
 	s.skew, s.cached = clock.skew(), clock.cached
 	if len(fields) == 0 && status < http.StatusBadRequest {
 		return
@@ -175,13 +171,13 @@ func (d *dialects) read(s *signals, local *hostDialect, status int, h http.Heade
 	r := reading{
 		clock:   clock,
 		status:  status,
-		refusal: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || local.refusal(status),
+		refusal: status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || l.refusal(status),
 	}
 	r.quotas(&s.tally, fields)
 	s.absolute = r.absolute
 	s.bucket = fields.bucket(s.list())
 	s.veto, s.reach = fields.veto(), fields.reach()
-	r.decide(s, fields, local)
+	r.decide(s, fields, l)
 }
 
 // decide settles whether the response is a refusal and when the server allows

@@ -7,42 +7,23 @@ import (
 
 // dimension is what the variable part of a header name says of a quota.
 type dimension struct {
+	text   string // as it stands in the name
 	policy string
 	unit   string
 	window time.Duration
 }
 
-// dimensions holds the common ones, so that they cost neither time nor memory;
-// dimensionOf works the others out.
-var dimensions = func() map[string]dimension {
-	known := make(map[string]dimension)
-	for _, name := range []string{
-		"Requests", "Tokens", "Input-Tokens", "Output-Tokens", "Requests-Day", "Requests-Minute",
-		"Tokens-Minute", "Tokens-Day", "Tokens-Hour", "Requests-Hour", "Tokens_usage_based",
-		"Second", "Minute", "Hour", "Day", "Month", "Year", "Daily", "Perday", "Perhour", "Perminute",
-		"Complexity", "5h", "7d", "User", "Client", "Api-Token", "Api-Key", "Search", "Core",
-		"Subscription-Reads", "Subscription-Writes", "Subscription-Deletes",
-	} {
-		known[name] = readDimension(name)
-	}
-	return known
-}()
+// dimensions are those that were met.
+var dimensions memo[dimension]
 
-// dimensionOf reads the text that a * stands for, as net/http writes it
-// ("Input-Tokens").
-func dimensionOf(text string) dimension {
-	if d, ok := dimensions[text]; ok {
-		return d
-	}
-	return readDimension(text)
-}
-
-// readDimension takes the text apart. A word for a length of time is the window.
+// dimensionOf takes the text that a * stands for apart, as net/http writes it
+// ("Input-Tokens"). A word for a length of time is the window.
 // A counted noun is the unit; a noun nobody knows is one where a window follows
 // it ("videos-minute"), because then it names what is counted, and otherwise a
 // mere name of the quota.
-func readDimension(text string) dimension {
-	d := dimension{policy: strings.ToLower(text)}
+func dimensionOf(text string) dimension {
+	text = shortName(text)
+	d := dimension{text: text, policy: strings.ToLower(text)}
 	unknown := ""
 	for _, word := range strings.FieldsFunc(d.policy, isWordBreak) {
 		switch w := dimensionWord(word); {

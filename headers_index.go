@@ -34,11 +34,27 @@ type dialects struct {
 // hostDialect is what the rows for one host, and those for all, say beyond the
 // names that hold everywhere.
 type hostDialect struct {
-	names            nameIndex
-	hasNames         bool
+	names            nameIndex  // of this host only
+	everywhere       *nameIndex // for the others
+	known            memo[meaning]
 	refusals         []int
 	refusalsWithHint []int
 	wait             time.Duration
+}
+
+// meaning is what a field's name says: the roles of the field, and of which quota.
+type meaning struct {
+	fields []headerField
+	dim    *dimension
+}
+
+// meaning looks a canonical name up, in the rows of the host first.
+func (l *hostDialect) meaning(name string) meaning {
+	fields, dim := l.names.find(name)
+	if fields == nil {
+		fields, dim = l.everywhere.find(name)
+	}
+	return meaning{fields, dimensions.of(dim, dimensionOf)}
 }
 
 func (l *hostDialect) refusal(status int) bool {
@@ -100,7 +116,7 @@ func compile(tables ...[]Dialect) *dialects {
 
 // newHostDialect gathers what all rows say about a host, in their order.
 func newHostDialect(suffix string, rows []*dialectRow, everywhere *nameIndex) *hostDialect {
-	l := &hostDialect{names: newNameIndex()}
+	l := &hostDialect{names: newNameIndex(), everywhere: everywhere}
 	for _, r := range rows {
 		if len(r.Hosts) > 0 && !r.speaksAt(suffix) {
 			continue
@@ -114,7 +130,6 @@ func newHostDialect(suffix string, rows []*dialectRow, everywhere *nameIndex) *h
 			r.index(&l.names, everywhere)
 		}
 	}
-	l.hasNames = !l.names.isEmpty()
 	return l
 }
 

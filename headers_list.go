@@ -40,7 +40,7 @@ func (l *itemList) next() (string, bool) {
 // weekday belongs to the date.
 func (l *itemList) nextTime() (string, bool) {
 	item, ok := l.next()
-	if !ok || !isWeekday(item) || l.rest == "" {
+	if l.rest == "" || !isWeekday(item) {
 		return item, ok
 	}
 	// The item and what follows it are parts of one line: take both.

@@ -1,10 +1,8 @@
 package polite
 
 import (
-	"hash/maphash"
 	"slices"
 	"strings"
-	"sync/atomic"
 )
 
 // policySet is the policies of a response: the items of RateLimit-Policy, and
@@ -15,37 +13,18 @@ type policySet []rateItem
 // policiesIn returns the policies in the lines of a field. Servers repeat them in
 // every answer, so what a line says is remembered.
 func policiesIn(lines []string, parametersOnly bool) policySet {
-	switch {
-	case len(lines) == 0:
-		return nil
-	case len(lines) > 1, len(lines[0]) > maxRemembered:
+	known := &policyLines
+	if parametersOnly {
+		known = &limitLines
+	}
+	if len(lines) != 1 {
 		return readPolicies(lines, parametersOnly)
 	}
-	slot := &policyLines[maphash.String(policySeed, lines[0])%uint64(len(policyLines))]
-	if p := slot.Load(); p != nil && p.line == lines[0] && p.parametersOnly == parametersOnly {
-		return p.set
-	}
-	line := strings.Clone(lines[0]) // or it would keep all of the response's header
-	p := &policyLine{line, parametersOnly, readPolicies([]string{line}, parametersOnly)}
-	slot.Store(p)
-	return p.set
+	return *known.of(lines[0], func(line string) policySet { return readPolicies([]string{line}, parametersOnly) })
 }
 
-// policyLine is what one line of a field says.
-type policyLine struct {
-	line           string
-	parametersOnly bool
-	set            policySet
-}
-
-// policyLines are the lines that were met of late, of at most maxRemembered bytes,
-// each in the place that its hash names: who comes next to the same place takes it.
-var (
-	policyLines [64]atomic.Pointer[policyLine]
-	policySeed  = maphash.MakeSeed()
-)
-
-const maxRemembered = 256
+// The lines that were met, in the two fields that policies stand in.
+var policyLines, limitLines memo[policySet]
 
 func readPolicies(lines []string, parametersOnly bool) (s policySet) {
 	for list := listOf(lines); len(s) < maxQuotas; {

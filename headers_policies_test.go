@@ -13,7 +13,7 @@ import (
 // come between, in both of the fields that it may stand in, for all goroutines.
 func TestPoliciesOfALineAreRememberedAsTheyAre(t *testing.T) {
 	var lines []string
-	for i := range 3 * len(policyLines) {
+	for i := range 3 << memoBits {
 		lines = append(lines, fmt.Sprintf(`%d;w=%d, "p%d";q=%d`, i, i+1, i, i+2))
 	}
 	lines = append(lines, "", ",", "100, 100;w=60", strings.Repeat(`"long";q=1;w=60, `, maxRemembered))

@@ -11,9 +11,9 @@ import (
 // match is a field of the response that means something.
 type match struct {
 	*headerField
-	dim    string   // what the * of the pattern stands for
-	values []string // never empty
-	whole  int64    // the value, where it is one whole number, as most are; else -1
+	dim    *dimension // what the * of its name stands for
+	values []string   // never empty
+	whole  int64      // the value, where it is one whole number, as most are; else -1
 }
 
 // lines returns the values of a field, nil without one.
@@ -39,7 +39,7 @@ type reading struct {
 // scan looks every field of the response up in the table, those of the host
 // first, and appends what means something to dst. It costs what the response
 // holds, not what the table holds.
-func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fieldGroup) (localClock, fieldGroup) {
+func (l *hostDialect) scan(h http.Header, now time.Time, dst fieldGroup) (localClock, fieldGroup) {
 	clock := localClock{now: now}
 	for name, values := range h {
 		if len(values) == 0 || name == "" {
@@ -48,16 +48,16 @@ func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fie
 		if 'a' <= name[0] && name[0] <= 'z' {
 			name = textproto.CanonicalMIMEHeaderKey(name) // a map made by hand
 		}
-		fields, dim := d.meaning(local, name)
-		for i := range fields {
-			switch f := &fields[i]; {
+		known := l.known.of(name, l.meaning)
+		for i := range known.fields {
+			switch f := &known.fields[i]; {
 			case f.role == roleDate:
 				clock.ahead = aheadOf(values[0], now)
 			case f.role == roleAge:
 				n, ok := parseNumber(trim(values[0]))
 				clock.cached = ok && !n.negative && !n.isZero()
 			case len(dst) < maxFields:
-				dst = append(dst, match{headerField: f, dim: dim, values: values, whole: wholeIn(values)})
+				dst = append(dst, match{headerField: f, dim: known.dim, values: values, whole: wholeIn(values)})
 			}
 		}
 	}
@@ -69,16 +69,6 @@ func scan(d *dialects, local *hostDialect, h http.Header, now time.Time, dst fie
 	}
 	dst.sort()
 	return clock, dst
-}
-
-// meaning looks a canonical name up, in the rows of the host first.
-func (d *dialects) meaning(local *hostDialect, name string) ([]headerField, string) {
-	if local.hasNames {
-		if fields, dim := local.names.find(name); fields != nil {
-			return fields, dim
-		}
-	}
-	return d.names.find(name)
 }
 
 // aheadOf returns how far the local clock is ahead of a Date field, 0 when that
@@ -96,9 +86,11 @@ func aheadOf(date string, now time.Time) time.Duration {
 // in order: insertion is the fastest.
 func (g fieldGroup) sort() {
 	for i := 1; i < len(g); i++ {
-		for j := i; j > 0 && g[j].before(&g[j-1]); j-- {
-			g[j], g[j-1] = g[j-1], g[j]
+		m, j := g[i], i
+		for ; j > 0 && m.before(&g[j-1]); j-- {
+			g[j] = g[j-1]
 		}
+		g[j] = m
 	}
 }
 
@@ -106,13 +98,18 @@ func (m *match) before(o *match) bool {
 	switch {
 	case m.row != o.row:
 		return m.row.order < o.row.order
-	case m.dim != o.dim:
-		return m.dim < o.dim
+	case m.dim != o.dim && m.dim.text != o.dim.text:
+		return m.dim.text < o.dim.text
 	case m.role != o.role:
 		return m.role < o.role
 	default:
 		return m.rank < o.rank
 	}
+}
+
+// sameQuota reports whether two fields describe one quota.
+func (m *match) sameQuota(o *match) bool {
+	return m.row == o.row && (m.dim == o.dim || m.dim.text == o.dim.text)
 }
 
 // retryHint returns the first instant that the retry fields allow, by their
@@ -165,7 +162,7 @@ func (r *reading) quotas(t *tally, fields fieldGroup) {
 	for i := 0; i < len(fields); {
 		first := &fields[i]
 		j := i + 1
-		for j < len(fields) && fields[j].row == first.row && fields[j].dim == first.dim {
+		for j < len(fields) && first.sameQuota(&fields[j]) {
 			j++
 		}
 		r.quota(t, fields[i:j])
@@ -236,8 +233,7 @@ func (r *reading) quota(t *tally, g fieldGroup) {
 func (r *reading) base(g fieldGroup) Quota {
 	row := g[0].row
 	q := Quota{Policy: row.Policy, Unit: row.Unit, Limit: -1, Remaining: -1, Window: max(row.Period, 0)}
-	if g[0].dim != "" {
-		dim := dimensionOf(g[0].dim)
+	if dim := g[0].dim; dim.text != "" {
 		q.Policy = dim.policy
 		if q.Unit == "" {
 			q.Unit = dim.unit

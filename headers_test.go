@@ -104,7 +104,7 @@ func readHeaderCases(t testing.TB) []*headerCase {
 
 // saying returns what a response of a host says.
 func (d *dialects) saying(host string, status int, h http.Header, now time.Time) (s signals) {
-	d.read(&s, d.host(host), status, h, now)
+	d.host(host).read(&s, status, h, now)
 	return s
 }
 

@@ -181,8 +181,10 @@ func parseTime(s string, form TimeForm, now time.Time) (moment, bool) {
 	if s == "" {
 		return moment{}, false
 	}
-	if n, ok := parseNumber(s); ok {
-		return n.moment(form, now), true
+	if isDigit(s[len(s)-1]) {
+		if n, ok := parseNumber(s); ok {
+			return n.moment(form, now), true
+		}
 	}
 	if d, ok := parseSpan(s); ok {
 		return moment{delta: d}, true

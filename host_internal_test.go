@@ -11,7 +11,7 @@ import (
 // later. The time between is not counted twice.
 func TestBooksDoNotGoBackInTime(t *testing.T) {
 	tr := NewTransport(&Options{Limit: LimitOptions{Rates: []Rate{{N: 10, Per: 9 * time.Second, Burst: 2}}}}) // and one more per second
-	h := newHostState(hostKey{"http", "a.test"}, &tr.opts, tr.dialects.host("a.test"))
+	h := newHostState(hostKey{"http", "a.test"}, &tr.opts, builtinDialects().host("a.test"))
 	now := time.Now()
 	admit := func(at time.Time) (ruling, *call) {
 		c := &call{t: tr, host: h, set: &Overrides{Cost: 1}}

@@ -262,7 +262,7 @@ func (c *call) told(a *attempt, s *signals, now time.Time) (time.Time, hintSourc
 		status = http.StatusTooManyRequests
 	}
 	var again signals
-	c.t.dialects.read(&again, c.host.dialect, status, a.resp.Header, now)
+	c.host.dialect.read(&again, status, a.resp.Header, now)
 	return again.retryAt, again.hint
 }
 

@@ -15,13 +15,12 @@ import (
 // concurrent use, and what it learned about a host serves everybody. It starts
 // no goroutine and needs no closing. The zero Transport has the defaults.
 type Transport struct {
-	made     sync.Once // the rest; see make
-	opts     Options
-	usual    Overrides // the settings of a call without any of its own
-	base     http.RoundTripper
-	hosts    *hostTable
-	dialects *dialects
-	wires    wirePool
+	made  sync.Once // the rest; see make
+	opts  Options
+	usual Overrides // the settings of a call without any of its own
+	base  http.RoundTripper
+	hosts *hostTable
+	wires wirePool
 }
 
 // NewTransport returns a Transport with the given options; nil means the
@@ -47,8 +46,7 @@ func (t *Transport) make() {
 		t.base = newBase()
 	}
 	t.usual.complete(o)
-	t.dialects = newDialects(o.Dialects)
-	t.hosts = newHostTable(o, t.dialects)
+	t.hosts = newHostTable(o, newDialects(o.Dialects))
 }
 
 // RoundTrip sends the request as often as it takes and the options allow; see
@@ -199,7 +197,7 @@ func (c *call) judge(a *attempt) {
 	var s signals
 	r := report{now: now, uncounted: a.phase == notSent}
 	if a.err == nil {
-		c.t.dialects.read(&s, c.host.dialect, a.resp.StatusCode, a.resp.Header, now)
+		c.host.dialect.read(&s, a.resp.StatusCode, a.resp.Header, now)
 		r.answered, r.uncounted = true, s.cached
 	}
 	a.verdict = c.verdict(a, &s)
