@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -175,18 +176,18 @@ func (l *hostDialect) read(s *signals, status int, h http.Header, now time.Time)
 	}
 	r.quotas(&s.tally, fields)
 	s.absolute = r.absolute
-	s.bucket = fields.bucket(s.list())
-	s.veto, s.reach = fields.veto(), fields.reach()
-	r.decide(s, fields, l)
+	said := s.words(fields)
+	if s.bucket == "" {
+		s.bucket = fields.onlyPolicy(s.list())
+	}
+	if status >= http.StatusBadRequest || said { // on a success Retry-After is polling advice, not a refusal
+		r.decide(s, fields, l, said)
+	}
 }
 
-// decide settles whether the response is a refusal and when the server allows
-// the next attempt.
-func (r *reading) decide(s *signals, fields fieldGroup, local *hostDialect) {
-	said := fields.sayRefused()
-	if r.status < http.StatusBadRequest && !said {
-		return // on a success Retry-After is polling advice, not a refusal
-	}
+// decide settles whether the response, which fails or said so in words, is a
+// refusal and when the server allows the next attempt.
+func (r *reading) decide(s *signals, fields fieldGroup, local *hostDialect, said bool) {
 	at, hint := r.clock.retryHint(fields)
 	exhausted := s.n > 0 && s.quotas[0].exhausted()
 	evidence := !at.IsZero() || exhausted
@@ -230,17 +231,6 @@ func (t *tally) wait(now time.Time, refusedForRate bool) (time.Time, hintSource)
 	}
 }
 
-// veto reports whether the server says that a retry is pointless
-// (X-Should-Retry: false and its kin).
-func (g fieldGroup) veto() bool {
-	for i := range g {
-		if g[i].role == roleVeto && strings.EqualFold(trim(g[i].values[0]), "false") {
-			return true
-		}
-	}
-	return false
-}
-
 // reach is whom the server says that a refusal stops.
 type reach uint8
 
@@ -250,57 +240,51 @@ const (
 	reachBucket        // those of the same bucket
 )
 
-// reach reads whom a refusal stops. Discord has global limits, those of a bucket
-// (user), and those of a resource that others use too (shared).
-func (g fieldGroup) reach() reach {
-	for i := range g {
-		if g[i].role != roleReach {
-			continue
-		}
-		switch word := trim(g[i].values[0]); {
-		case strings.EqualFold(word, "global"):
-			return reachAll
-		case strings.EqualFold(word, "user"), strings.EqualFold(word, "shared"):
-			return reachBucket
-		}
+// reachNamed reads whom a refusal stops. Discord has global limits, those of a
+// bucket (user), and those of a resource that others use too (shared).
+func reachNamed(word string) reach {
+	switch {
+	case strings.EqualFold(word, "global"):
+		return reachAll
+	case strings.EqualFold(word, "user"), strings.EqualFold(word, "shared"):
+		return reachBucket
 	}
 	return reachUnknown
 }
 
-// sayRefused reports whether a field names the refusal in words, whatever the
-// status.
-func (g fieldGroup) sayRefused() bool {
-	for i := range g {
-		if g[i].role != roleRefusal {
-			continue
-		}
-		word, _, _ := strings.Cut(g[i].values[0], ":") // AWS appends the address of a schema
-		word = strings.TrimSpace(word)
-		for _, w := range g[i].row.refusalWords {
-			if strings.EqualFold(w, word) {
-				return true
-			}
+// words enters what the fields say in words, the first of a kind counting, and
+// reports whether one names the refusal, whatever the status.
+func (s *signals) words(fields fieldGroup) (refused bool) {
+	for i := range fields {
+		m := &fields[i]
+		switch m.role {
+		case roleVeto: // X-Should-Retry: false and its kin
+			s.veto = s.veto || strings.EqualFold(trim(m.values[0]), "false")
+		case roleReach:
+			s.reach = cmp.Or(s.reach, reachNamed(trim(m.values[0])))
+		case roleBucket:
+			s.bucket = cmp.Or(s.bucket, shortName(strings.TrimSpace(m.values[0])))
+		case roleRefusal:
+			refused = refused || m.namesRefusal()
 		}
 	}
-	return false
+	return refused
 }
 
-// bucket returns the bucket that the response names, or else its only policy in
-// the sense of the RateLimit drafts.
-func (g fieldGroup) bucket(quotas []Quota) string {
-	for i := range g {
-		if g[i].role == roleBucket {
-			if name := strings.TrimSpace(g[i].values[0]); name != "" {
-				return shortName(name)
-			}
-		}
-	}
+func (m *match) namesRefusal() bool {
+	word, _, _ := strings.Cut(m.values[0], ":") // AWS appends the address of a schema
+	word = strings.TrimSpace(word)
+	return slices.ContainsFunc(m.row.refusalWords, func(w string) bool { return strings.EqualFold(w, word) })
+}
+
+// onlyPolicy returns the name of the only quota in the sense of the RateLimit
+// drafts. Only those name what a request counted against. Other names, like
+// "minute" or "requests", tell quotas of every request apart.
+func (g fieldGroup) onlyPolicy(quotas []Quota) string {
 	if len(quotas) != 1 || quotas[0].Unit != "" {
 		return ""
 	}
 	for i := range g {
-		// Only the drafts name what a request counted against. Other names, like
-		// "minute" or "requests", tell quotas of every request apart.
 		if g[i].role == roleState || g[i].role == rolePolicies {
 			return quotas[0].Policy
 		}

@@ -13,12 +13,16 @@ type policySet []rateItem
 // policiesIn returns the policies in the lines of a field. Servers repeat them in
 // every answer, so what a line says is remembered.
 func policiesIn(lines []string, parametersOnly bool) policySet {
+	switch len(lines) {
+	case 0:
+		return nil
+	case 1:
+	default:
+		return readPolicies(lines, parametersOnly)
+	}
 	known := &policyLines
 	if parametersOnly {
 		known = &limitLines
-	}
-	if len(lines) != 1 {
-		return readPolicies(lines, parametersOnly)
 	}
 	return *known.of(lines[0], func(line string) policySet { return readPolicies([]string{line}, parametersOnly) })
 }

@@ -264,7 +264,9 @@ func parseSpan(s string) (time.Duration, bool) {
 			return 0, false
 		}
 		sum = min(sum+n.times(unit), farAhead)
-		s = strings.TrimLeft(s[j:], " ")
+		for s = s[j:]; s != "" && s[0] == ' '; {
+			s = s[1:]
+		}
 	}
 	return sum, true
 }
