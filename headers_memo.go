@@ -29,29 +29,44 @@ const (
 
 // of returns what read makes of the text.
 func (m *memo[T]) of(text string, read func(string) T) *T {
+	if known := m.find(text); known != nil {
+		return known
+	}
+	return m.learn(text, read)
+}
+
+// find returns what is remembered of the text, nil if that is nothing.
+func (m *memo[T]) find(text string) *T {
+	t := m.table.Load()
+	if t == nil {
+		return nil
+	}
+	place := memoPlace(text)
+	for i := range uint64(memoNext) {
+		known := t[(place+i)%uint64(len(t))].Load()
+		if known == nil {
+			break
+		}
+		if known.text == text {
+			return &known.value
+		}
+	}
+	return nil
+}
+
+func (m *memo[T]) learn(text string, read func(string) T) *T {
 	if len(text) > maxRemembered {
 		value := read(text)
 		return &value
 	}
-	place := memoPlace(text)
-	if t := m.table.Load(); t != nil {
-		for i := range uint64(memoNext) {
-			known := t[(place+i)%uint64(len(t))].Load()
-			if known == nil {
-				break
-			}
-			if known.text == text {
-				return &known.value
-			}
-		}
-	}
 	text = strings.Clone(text) // or it would keep all of the response's header
 	known := &remembered[T]{text, read(text)}
-	m.add(place, known)
+	m.add(known)
 	return &known.value
 }
 
-func (m *memo[T]) add(place uint64, known *remembered[T]) {
+func (m *memo[T]) add(known *remembered[T]) {
+	place := memoPlace(known.text)
 	t := m.table.Load()
 	if t != nil {
 		for i := range uint64(memoNext) {
@@ -70,14 +85,13 @@ func (m *memo[T]) add(place uint64, known *remembered[T]) {
 func memoPlace(s string) uint64 {
 	const golden = 0x9E3779B97F4A7C15
 	hash := uint64(len(s))
-	if len(s) < 8 {
-		for i := range len(s) {
-			hash = (hash ^ uint64(s[i])) * golden
-		}
-	} else {
+	switch {
+	case len(s) >= 8:
 		hash = (hash ^ eightBytes(s)) * golden
 		hash = (hash ^ eightBytes(s[(len(s)-8)/2:])) * golden
 		hash = (hash ^ eightBytes(s[len(s)-8:])) * golden
+	case len(s) > 0:
+		hash = (hash ^ uint64(s[0])<<8 ^ uint64(s[len(s)/2])<<16 ^ uint64(s[len(s)-1])<<24) * golden
 	}
 	return hash >> (64 - memoBits)
 }

@@ -48,7 +48,10 @@ func (l *hostDialect) scan(h http.Header, now time.Time, dst fieldGroup) (localC
 		if 'a' <= name[0] && name[0] <= 'z' {
 			name = textproto.CanonicalMIMEHeaderKey(name) // a map made by hand
 		}
-		known := l.known.of(name, l.meaning)
+		known := l.known.find(name)
+		if known == nil {
+			known = l.known.learn(name, l.meaning)
+		}
 		for i := range known.fields {
 			switch f := &known.fields[i]; {
 			case f.role == roleDate:
