@@ -48,6 +48,7 @@ func (s *Server) admit(x *exchange) *answer {
 	x.seen.Remaining, x.seen.Reset = decisive.Remaining, decisive.Reset
 	var a *answer
 	if refuses {
+		x.refusing, x.counter = policies[refusing], charges[refusing].Key
 		a = s.refuse(x, policies[refusing], decisive.Wait)
 	} else {
 		x.seen.Observed = refusing >= 0

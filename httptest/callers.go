@@ -58,7 +58,7 @@ type conduct struct {
 	unread   atomic.Int64 // those that were closed before their end
 
 	Manners
-	tells    []tell // each one later than the one before it
+	tells    []tell
 	deeds    []deed
 	flow     flow
 	reset    time.Time // when a quota that is used up is restored
@@ -91,8 +91,11 @@ func (c *conduct) counterOf(p *Policy, client string) string {
 	return key
 }
 
-// tell is one answer that asked the client to wait. It binds what the client sent after it had been delivered.
+// tell is one answer that asked the client to wait. It binds what the client sent after it had been delivered; the
+// refusal of a limit binds only what that limit counts in the same counter.
 type tell struct {
+	policy    *Policy // that refused; nil = everything is bound
+	key       string  // its counter
 	until     time.Time
 	delivered uint64    // on Server.clock
 	binds     time.Time // requests that arrive before this may have been under way
@@ -193,20 +196,24 @@ func (c *conduct) awaitReset(x *exchange) {
 // toldToWait reports that the client knew of an instant it should have waited for. Instants that have passed
 // are dropped, and the latest of them is when the door opened.
 func (c *conduct) toldToWait(x *exchange) bool {
-	passed := 0
-	for passed < len(c.tells) && !x.now.Before(c.tells[passed].until) {
-		passed++
-	}
-	if passed > 0 {
-		c.reopen(c.tells[passed-1].until)
-		c.tells = slices.Delete(c.tells, 0, passed)
-	}
+	c.tells = slices.DeleteFunc(c.tells, func(t tell) bool {
+		passed := !x.now.Before(t.until)
+		if passed {
+			c.reopen(t.until)
+		}
+		return passed
+	})
 	for i := range c.tells {
-		if t := &c.tells[i]; x.sent > t.delivered && !x.now.Before(t.binds) {
+		if t := &c.tells[i]; x.sent > t.delivered && !x.now.Before(t.binds) && t.isFor(x) {
 			return true
 		}
 	}
 	return false
+}
+
+// isFor reports that the request is one of those that the answer spoke of.
+func (t *tell) isFor(x *exchange) bool {
+	return t.policy == nil || x.class != ClassHealth && t.policy.covers(x) && t.policy.key(x) == t.key
 }
 
 // compare looks for repeats among the client's latest deeds.
@@ -245,7 +252,7 @@ func (s *Server) delivered(x *exchange, grace time.Duration) {
 	if x.seen.Until.IsZero() {
 		return
 	}
-	t := tell{x.seen.Until, s.clock.Add(1), time.Now().Add(grace)}
+	t := tell{x.refusing, x.counter, x.seen.Until, s.clock.Add(1), time.Now().Add(grace)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range [...]*conduct{x.conduct, &s.callers.all} {
@@ -253,15 +260,16 @@ func (s *Server) delivered(x *exchange, grace time.Duration) {
 	}
 }
 
-// tell remembers one more instant. One that an earlier answer has already put as late adds nothing; when there
-// are too many, the newest takes the place of the one before it.
+// tell remembers one more instant. One that an earlier answer about the same has already put as late adds nothing;
+// when there are too many, the newest takes the place of the one before it.
 func (c *conduct) tell(t tell) {
-	last := len(c.tells) - 1
-	if last >= 0 && !c.tells[last].until.Before(t.until) {
-		return
+	for _, old := range c.tells {
+		if old.policy == t.policy && old.key == t.key && !old.until.Before(t.until) {
+			return
+		}
 	}
-	if last == maxTells-1 {
-		c.tells[last] = t
+	if len(c.tells) == maxTells {
+		c.tells[maxTells-1] = t
 		return
 	}
 	c.tells = append(c.tells, t)

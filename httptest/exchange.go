@@ -9,24 +9,26 @@ import (
 
 // exchange is one request on its way through the server.
 type exchange struct {
-	request *http.Request
-	peer    string    // the address at the other end
-	sent    uint64    // when the client sent it, on Server.clock
-	now     time.Time // when it had arrived
-	caller  caller
-	client  string                        // the caller's key
-	conduct *conduct                      // what is known of that client
-	last    *atomic.Pointer[acquaintance] // of the transport; nil over a real connection
-	nth     uint64                        // how many of its requests came before
-	class   Class
-	id      string // of the coffee or the order that the path names
-	plan    *Reply // what a script, an outage or a chance has in store for it; nil = nothing
-	down    bool   // the plan is an outage
-	body    []byte
-	bodyErr error // the body could not be read
-	effect  bool  // an endpoint has changed something
-	seen    Arrival
-	room    room
+	request  *http.Request
+	peer     string    // the address at the other end
+	sent     uint64    // when the client sent it, on Server.clock
+	now      time.Time // when it had arrived
+	caller   caller
+	client   string                        // the caller's key
+	conduct  *conduct                      // what is known of that client
+	last     *atomic.Pointer[acquaintance] // of the transport; nil over a real connection
+	nth      uint64                        // how many of its requests came before
+	class    Class
+	id       string // of the coffee or the order that the path names
+	plan     *Reply // what a script, an outage or a chance has in store for it; nil = nothing
+	down     bool   // the plan is an outage
+	body     []byte
+	bodyErr  error   // the body could not be read
+	effect   bool    // an endpoint has changed something
+	refusing *Policy // that has refused the request
+	counter  string  // of that policy
+	seen     Arrival
+	room     room
 }
 
 // room is what the limits need for one request, kept for the next one.

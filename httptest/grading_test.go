@@ -50,3 +50,31 @@ func TestPoliteClientIsWellBehavedInAnOutage(t *testing.T) {
 		politetest.RequireWellBehaved(t, server)
 	})
 }
+
+func TestPoliteClientWhoseSearchesAreRefusedIsWellBehaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := politetest.Must(t, politetest.Aroma())
+		ask := func(client *http.Client, path string) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, politetest.BaseURL+path, nil)
+			assert.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer empleat:1")
+			resp, err := client.Do(req)
+			if assert.NoError(t, err) {
+				assert.Equal(t, http.StatusOK, resp.StatusCode)
+				assert.NoError(t, resp.Body.Close())
+			}
+		}
+		for range 20 { // another process of the same user
+			ask(&http.Client{Transport: server.Transport()}, "/v1/cafes?q=guji")
+		}
+		opts := polite.Aroma()
+		opts.Base = server.Transport()
+		client := polite.New(opts).HTTPClient()
+		go ask(client, "/v1/cafes?q=sidama") // waits for the searches' limit
+		time.Sleep(time.Second)
+		ask(client, "/v1/cafes/caf_00001")
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, 1, server.Refusals())
+		politetest.RequireWellBehaved(t, server)
+	})
+}

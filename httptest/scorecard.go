@@ -17,7 +17,7 @@ type Manners struct {
 	Failures int // answered 5xx
 
 	// Early counts requests that came before an instant which the client had been told to wait for. Those that
-	// were under way when the answer reached it do not count.
+	// were under way when the answer reached it do not count, nor those that the limit which refused is not for.
 	Early int
 	// UnsafeRepeats counts POST and PATCH requests without an Idempotency-Key that repeat one that had failed.
 	UnsafeRepeats int

@@ -46,6 +46,33 @@ func TestWhatWasUnderWayWhenTheRefusalArrivedIsNotEarly(t *testing.T) {
 	})
 }
 
+func TestRefusalBindsOnlyWhatItsLimitCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Aroma())
+		token := []string{"Authorization", "Bearer empleat:1"}
+		for range 21 { // the last one is told to wait a minute
+			get(t, s, "/v1/cafes?q=guji", token...)
+		}
+		get(t, s, "/v1/cafes/caf_00001", token...)
+		assert.Zero(t, s.Scorecard().All.Early, "a search that is refused does not stop the catalog")
+		get(t, s, "/v1/cafes?q=guji", token...)
+		assert.Equal(t, 1, s.Scorecard().All.Early)
+
+		s.Script(Respond(503, "Retry-After", "9"))
+		get(t, s, "/v1/cafes/caf_00001", token...)
+		time.Sleep(8 * time.Second)
+		get(t, s, "/v1/cafes/caf_00001", token...)
+		assert.Equal(t, 2, s.Scorecard().All.Early, "a 503 is about everything, however long the wait for searches")
+	})
+}
+
+func TestHealthCheckDuringARefusalIsNotEarly(t *testing.T) {
+	s := Must(t, Config{Limit: Limit{N: 1, Per: time.Hour}})
+	statuses(t, s, "/v1/cafes", 2)
+	get(t, s, "/salut") // is never limited
+	assert.Zero(t, s.Scorecard().All.Early)
+}
+
 func TestHotLoopWithoutLatencyIsEarlyEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}})
