@@ -10,7 +10,7 @@ import (
 )
 
 // wireGrace is how long after an answer was written to a real connection requests may still arrive that were
-// sent before it was read. In memory the server knows exactly.
+// sent before it was read. In memory the server knows the instant.
 const wireGrace = 50 * time.Millisecond
 
 // What is remembered of each caller is bounded.

@@ -7,7 +7,8 @@
 //	func TestMyClient(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
 //			server := politetest.Must(t, politetest.Config{
-//				Limit: politetest.Limit{Algorithm: politetest.SlidingLog, N: 60, Per: time.Minute},
+//				Limit:   politetest.Limit{Algorithm: politetest.SlidingLog, N: 60, Per: time.Minute},
+//				Latency: 20 * time.Millisecond,
 //			})
 //			client := NewMyClient(&http.Client{Transport: server.Transport()})
 //			client.DownloadEverything()

@@ -3,6 +3,7 @@ package httptest_test
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,4 +78,25 @@ func TestPoliteClientWhoseSearchesAreRefusedIsWellBehaved(t *testing.T) {
 		assert.Equal(t, 1, server.Refusals())
 		politetest.RequireWellBehaved(t, server)
 	})
+}
+
+func TestGoroutinesOfOnePoliteClientAreWellBehaved(t *testing.T) {
+	for _, workers := range []int{2, 4, 16} {
+		for range 50 {
+			synctest.Test(t, func(t *testing.T) {
+				server := politetest.Must(t, politetest.Config{Limit: politetest.Limit{N: -1}, Latency: 20 * time.Millisecond})
+				for range 5 {
+					server.Script(politetest.Pass().Times(20), politetest.Respond(503, "Retry-After", "3"))
+				}
+				client := polite.New(&polite.Options{Base: server.Transport()})
+				var all sync.WaitGroup
+				for range workers {
+					all.Go(func() { assert.NoError(t, fetchAs(client.HTTPClient(), "careful", 160/workers)) })
+				}
+				all.Wait()
+				assert.Zero(t, server.Pending())
+				politetest.RequireWellBehaved(t, server)
+			})
+		}
+	}
 }

@@ -17,7 +17,9 @@ type Manners struct {
 	Failures int // answered 5xx
 
 	// Early counts requests that came before an instant which the client had been told to wait for. Those that
-	// were under way when the answer reached it do not count, nor those that the limit which refused is not for.
+	// were under way when the answer reached it, or were sent in that instant, do not count, nor those that the limit
+	// which refused is not for. Without a Config.Latency all is one instant, and only what had reached the server
+	// before the answer left does not count: goroutines that share a client need one.
 	Early int
 	// UnsafeRepeats counts POST and PATCH requests without an Idempotency-Key that repeat one that had failed.
 	UnsafeRepeats int

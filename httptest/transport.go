@@ -75,8 +75,17 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.fault.dropsAnswer() {
 		return nil, a.fault.err()
 	}
-	s.delivered(x, 0)
+	s.delivered(x, s.sameInstant())
 	return x.response(a), nil
+}
+
+// sameInstant is how long after an answer was handed over requests arrive that were sent in that instant: perhaps by
+// another goroutine, before the one that got the answer could tell it.
+func (s *Server) sameInstant() time.Duration {
+	if half := s.config.Latency / 2; half > 0 {
+		return half + 1
+	}
+	return 0
 }
 
 // travel is pause with the context's cause, which is what a client is told.
