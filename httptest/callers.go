@@ -106,8 +106,9 @@ type deed struct {
 	print  uint64 // method, address and body
 	key    string
 	body   uint64
-	failed bool // the client cannot have taken it for done
-	effect bool // it was carried out
+	sent   uint64 // as in exchange
+	failed bool   // the client cannot have taken it for done
+	effect bool   // it was carried out
 }
 
 // flow finds the largest number of arrivals in a tenth of a second and in a second, on a grid of tenths.
@@ -222,7 +223,7 @@ func (c *conduct) compare(x *exchange) {
 	if safe && x.seen.IdempotencyKey == "" {
 		return
 	}
-	d := deed{body: x.digest(), key: x.seen.IdempotencyKey, failed: x.seen.failed(), effect: x.effect}
+	d := deed{body: x.digest(), key: x.seen.IdempotencyKey, sent: x.sent, failed: x.seen.failed(), effect: x.effect}
 	d.print = hashInt(digest(x.client, x.seen.Method, x.seen.Path, x.seen.Query), d.body)
 	repeat, mismatch, duplicate := false, false, false
 	for _, old := range c.deeds {
@@ -245,6 +246,17 @@ func count(happened bool) int {
 		return 1
 	}
 	return 0
+}
+
+// lost notes that the client has gone before the answer came: to it the request has failed.
+func (s *Server) lost(x *exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range x.conduct.deeds {
+		if d := &x.conduct.deeds[i]; d.sent == x.sent {
+			d.failed = true
+		}
+	}
 }
 
 // delivered notes that the client has been told to wait.

@@ -21,7 +21,8 @@ type Manners struct {
 	// which refused is not for. Without a Config.Latency all is one instant, and only what had reached the server
 	// before the answer left does not count: goroutines that share a client need one.
 	Early int
-	// UnsafeRepeats counts POST and PATCH requests without an Idempotency-Key that repeat one that had failed.
+	// UnsafeRepeats counts POST and PATCH requests without an Idempotency-Key that repeat one that had failed, or whose
+	// answer the client had not waited for.
 	UnsafeRepeats int
 	// Duplicates counts effects that happened twice because the answer to the first had been lost.
 	Duplicates int

@@ -164,6 +164,42 @@ func TestSecondKeyForALostOrderIsADuplicate(t *testing.T) {
 	assert.Equal(t, 1, s.Scorecard().All.Duplicates)
 }
 
+func TestRepeatOfWhatTheClientHasNotWaitedForIsCounted(t *testing.T) {
+	for _, wire := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			config := Aroma()
+			config.OrderTime = 5 * time.Second
+			s := Must(t, config)
+			transport := s.Transport()
+			if wire {
+				pipe, stop := s.Pipe()
+				defer stop()
+				transport = pipe
+			}
+			s.Script(Pass().After(5*time.Second).Times(2).On(http.MethodPost, "/v1/clients"))
+			post := func(path, body, key string) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://api.botigaaroma.example"+path, strings.NewReader(body))
+				require.NoError(t, err)
+				req.Header.Set("Authorization", "Bearer empleat:1")
+				if key != "" {
+					req.Header.Set("Idempotency-Key", key)
+				}
+				_, err = transport.RoundTrip(req)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				synctest.Wait() // on a wire the server has to notice
+			}
+			for _, key := range []string{"k1", "k2"} {
+				post("/v1/clients", `{"compte":"pau"}`, "")
+				post("/v1/comandes", anOrder, key)
+			}
+			card := s.Scorecard()
+			assert.Equal(t, []int{1, 1}, []int{card.All.UnsafeRepeats, card.All.Duplicates}, "wire: %t", wire)
+		})
+	}
+}
+
 func TestBodiesLeftOpenOrUnreadAreCounted(t *testing.T) {
 	s := Must(t, Config{})
 	resp, err := s.Transport().RoundTrip(requestTo(t, "/v1/cafes"))

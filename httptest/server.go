@@ -92,7 +92,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.read()
 	a := s.handle(x)
 	s.connected(x)
+	came := false
+	defer func() {
+		if !came {
+			s.lost(x)
+		}
+	}()
 	a.writeHead(w, r)
+	came = true
 	s.delivered(x, wireGrace)
 	a.writeBody(w, r)
 }

@@ -70,6 +70,7 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, context.Cause(ctx)
 	}
 	if err := travel(ctx, a.delay+s.config.Latency-half); err != nil {
+		s.lost(x)
 		return nil, err
 	}
 	if a.fault.dropsAnswer() {
