@@ -235,8 +235,9 @@ func (c *conduct) compare(x *exchange) {
 	c.UnsafeRepeats += count(repeat)
 	c.Duplicates += count(duplicate)
 	c.Mismatches += count(mismatch)
-	if len(c.deeds) >= maxDeeds {
-		c.deeds = slices.Delete(c.deeds, 0, 1)
+	if len(c.deeds) >= maxDeeds { // one that has failed is the last to be forgotten
+		oldest := max(0, slices.IndexFunc(c.deeds, func(d deed) bool { return !d.failed }))
+		c.deeds = slices.Delete(c.deeds, oldest, oldest+1)
 	}
 	c.deeds = append(c.deeds, d)
 }

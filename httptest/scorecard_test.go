@@ -151,6 +151,20 @@ func TestRepeatOfAnUnsafeRequestWithoutKeyIsCounted(t *testing.T) {
 	assert.Equal(t, 1, s.Scorecard().All.UnsafeRepeats, "a key makes it safe")
 }
 
+func TestRepeatIsFoundAmongManyOtherRequests(t *testing.T) {
+	s := Must(t, Config{Limit: Limit{N: -1}})
+	signUp := func(account string) {
+		send(t, s, http.MethodPost, "/v1/clients", strings.NewReader(`{"compte":"`+account+`"}`))
+	}
+	s.Script(Respond(503))
+	signUp("pau")
+	for i := range 2 * maxDeeds { // by other goroutines of the client
+		signUp(itoa(i))
+	}
+	signUp("pau")
+	assert.Equal(t, 1, s.Scorecard().All.UnsafeRepeats)
+}
+
 func TestSecondKeyForALostOrderIsADuplicate(t *testing.T) {
 	s := Must(t, Aroma())
 	s.Script(Respond(0).With(ResetAfter))
