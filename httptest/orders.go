@@ -20,6 +20,7 @@ type order struct {
 	ready  time.Time // until then it is being carried out
 	status int
 	answer []byte
+	lines  []orderLine
 	paid   bool
 }
 
@@ -60,9 +61,9 @@ func (s *shop) order(x *exchange) *answer {
 	s.created++
 	o := &order{
 		id: fmt.Sprintf("com_%06d", s.created), owner: x.client, key: owned,
-		sent: x.digest(), ready: x.now.Add(s.work), status: http.StatusCreated,
+		sent: x.digest(), ready: x.now.Add(s.work), status: http.StatusCreated, lines: body.Lines,
 	}
-	o.answer = o.render(body.Lines)
+	o.answer = o.render()
 	s.rememberLocked(o)
 	x.effect = true
 	a := jsonAnswer(o.status, o.answer)
@@ -84,12 +85,12 @@ func (o *order) again(x *exchange) *answer {
 	return a
 }
 
-func (o *order) render(lines []orderLine) []byte {
+func (o *order) render() []byte {
 	b, err := json.Marshal(struct {
 		ID    string      `json:"id"`
 		State string      `json:"estat"`
-		Lines []orderLine `json:"linies,omitempty"`
-	}{o.id, o.state(), lines})
+		Lines []orderLine `json:"linies"`
+	}{o.id, o.state(), o.lines})
 	if err != nil {
 		return []byte("{}") // not reached: plain strings and numbers
 	}
@@ -133,7 +134,7 @@ func (s *shop) listOrders(x *exchange) *answer {
 			continue
 		}
 		if total >= offset && len(shown) < limit {
-			shown = append(shown, o.answer)
+			shown = append(shown, o.render())
 		}
 		total++
 	}
@@ -152,7 +153,7 @@ func (s *shop) pay(x *exchange) *answer {
 			return errorAnswer(http.StatusConflict, "ja_pagada", "Aquesta comanda ja està pagada.")
 		}
 		o.paid, x.effect = true, true
-		return jsonAnswer(http.StatusCreated, o.render(nil))
+		return jsonAnswer(http.StatusCreated, o.render())
 	}
 	if x.caller.tier == TierAnonymous {
 		return forbidden(x.caller)

@@ -74,3 +74,14 @@ func TestOrderIsStoredWhenOnlyItsAnswerIsLost(t *testing.T) {
 	resp, _ := placeOrder(t, s, "k1", anOrder)
 	assert.Equal(t, "true", resp.Header.Get("Idempotency-Replayed"))
 }
+
+func TestPaidOrderIsListedAsPaid(t *testing.T) {
+	s := Must(t, Aroma())
+	_, placed := placeOrder(t, s, "k1", anOrder)
+	_, paid := send(t, s, http.MethodPost, "/v1/comandes/com_000001/pagament", nil, "Authorization", "Bearer empleat:1")
+	assert.Equal(t, strings.Replace(placed, "rebuda", "pagada", 1), paid)
+	_, list := get(t, s, "/v1/comandes", "Authorization", "Bearer empleat:1")
+	assert.Equal(t, `{"dades":[`+paid+`],"total":1}`, list)
+	_, again := placeOrder(t, s, "k1", anOrder)
+	assert.Equal(t, placed, again, "what a key brings does not change")
+}
