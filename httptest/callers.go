@@ -103,7 +103,8 @@ type tell struct {
 
 // deed is one unsafe request, or one with a key.
 type deed struct {
-	print  uint64 // method, address and body
+	print  uint64 // whose it is, method, address and body
+	owner  string // as in exchange
 	key    string
 	body   uint64
 	sent   uint64 // as in exchange
@@ -223,14 +224,14 @@ func (c *conduct) compare(x *exchange) {
 	if safe && x.seen.IdempotencyKey == "" {
 		return
 	}
-	d := deed{body: x.digest(), key: x.seen.IdempotencyKey, sent: x.sent, failed: x.seen.failed(), effect: x.effect}
-	d.print = hashInt(digest(x.client, x.seen.Method, x.seen.Path, x.seen.Query), d.body)
+	d := deed{owner: x.owner(), body: x.digest(), key: x.seen.IdempotencyKey, sent: x.sent, failed: x.seen.failed(), effect: x.effect}
+	d.print = hashInt(digest(d.owner, x.seen.Method, x.seen.Path, x.seen.Query), d.body)
 	repeat, mismatch, duplicate := false, false, false
 	for _, old := range c.deeds {
 		same := old.print == d.print
 		repeat = repeat || same && old.failed && d.key == "" && !safe
 		duplicate = duplicate || same && old.failed && old.effect && d.effect
-		mismatch = mismatch || d.key != "" && old.key == d.key && old.body != d.body
+		mismatch = mismatch || d.key != "" && old.key == d.key && old.owner == d.owner && old.body != d.body
 	}
 	c.UnsafeRepeats += count(repeat)
 	c.Duplicates += count(duplicate)

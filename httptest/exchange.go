@@ -65,6 +65,14 @@ type acquaintance struct {
 
 func (x *exchange) hasBody() bool { return x.request.Body != nil && x.request.Body != http.NoBody }
 
+// owner is whose orders and keys they are: limits count an app's users together, but each has orders of its own.
+func (x *exchange) owner() string {
+	if x.caller.clientID == "" {
+		return x.client
+	}
+	return x.client + ":" + x.caller.subject
+}
+
 func (x *exchange) digest() uint64 { return digest(string(x.body)) }
 
 // answer is everything that the server has decided about one request, at the instant it arrived, and what the

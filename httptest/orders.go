@@ -54,13 +54,13 @@ func (s *shop) order(x *exchange) *answer {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owned := x.client + "|" + key
+	owned := x.owner() + "|" + key
 	if known, ok := s.byKey[owned]; ok {
 		return known.again(x)
 	}
 	s.created++
 	o := &order{
-		id: fmt.Sprintf("com_%06d", s.created), owner: x.client, key: owned,
+		id: fmt.Sprintf("com_%06d", s.created), owner: x.owner(), key: owned,
 		sent: x.digest(), ready: x.now.Add(s.work), status: http.StatusCreated, lines: body.Lines,
 	}
 	o.answer = o.render()
@@ -127,10 +127,10 @@ func (s *shop) listOrders(x *exchange) *answer {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := 0
+	total, owner := 0, x.owner()
 	var shown [][]byte
 	for _, o := range s.orders {
-		if o.owner != x.client {
+		if o.owner != owner {
 			continue
 		}
 		if total >= offset && len(shown) < limit {
@@ -145,8 +145,9 @@ func (s *shop) listOrders(x *exchange) *answer {
 func (s *shop) pay(x *exchange) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	owner := x.owner()
 	for _, o := range s.orders {
-		if o.id != x.id || o.owner != x.client {
+		if o.id != x.id || o.owner != owner {
 			continue
 		}
 		if o.paid {

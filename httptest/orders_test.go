@@ -85,3 +85,20 @@ func TestPaidOrderIsListedAsPaid(t *testing.T) {
 	_, again := placeOrder(t, s, "k1", anOrder)
 	assert.Equal(t, placed, again, "what a key brings does not change")
 }
+
+func TestUsersOfOneAppHaveOrdersAndKeysOfTheirOwn(t *testing.T) {
+	s := Must(t, Config{})
+	order := func(user, body string) (int, string) {
+		resp, text := send(t, s, http.MethodPost, "/v1/comandes", strings.NewReader(body), "Authorization", "Bearer app:catabox:"+user, "Idempotency-Key", "1")
+		return resp.StatusCode, text
+	}
+	status, _ := order("ona", anOrder)
+	require.Equal(t, 201, status)
+	status, placed := order("pau", strings.Replace(anOrder, "2", "3", 1))
+	assert.Equal(t, 201, status)
+	_, list := get(t, s, "/v1/comandes", "Authorization", "Bearer app:catabox:pau")
+	assert.Equal(t, `{"dades":[`+placed+`],"total":1}`, list)
+	resp, _ := send(t, s, http.MethodPost, "/v1/comandes/com_000001/pagament", nil, "Authorization", "Bearer app:catabox:pau")
+	assert.Equal(t, 404, resp.StatusCode, "it is another user's")
+	RequireWellBehaved(t, s)
+}
