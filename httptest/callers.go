@@ -27,7 +27,8 @@ const others = "(others)"
 type callers struct {
 	byKey map[string]*conduct
 	all   conduct
-	down  bool // the last request met an outage
+	down  bool      // the last request met an outage
+	up    time.Time // when the last outage was over
 }
 
 // of finds or begins a client's record.
@@ -144,13 +145,13 @@ func (s *Server) record(x *exchange) {
 	defer s.mu.Unlock()
 	s.log.addLocked(&x.seen)
 	s.timeline.add(&x.seen)
-	recovered := s.callers.down && !x.down
+	if s.callers.down && !x.down {
+		s.callers.up = x.now
+	}
 	s.callers.down = x.down
 	client := x.conduct
 	for _, c := range [...]*conduct{client, &s.callers.all} {
-		if recovered {
-			c.reopen(x.now)
-		}
+		c.reopen(s.callers.up)
 		early := c.toldToWait(x)
 		c.awaitReset(x)
 		c.tally(x)

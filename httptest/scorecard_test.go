@@ -133,6 +133,22 @@ func TestBurstAfterAnOutageIsMeasured(t *testing.T) {
 	})
 }
 
+func TestBurstAfterAnOutageIsMeasuredForEveryClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := Respond(503)
+		s := Must(t, Config{Limit: Limit{N: -1}, Phases: []Phase{{For: time.Minute, Outage: &down}}})
+		for range 2 { // during it, and after it
+			for i := range 9 {
+				get(t, s, "/v1/cafes", "Authorization", "Bearer client:"+itoa(i%3))
+			}
+			time.Sleep(time.Minute)
+		}
+		for _, m := range s.Scorecard().Clients {
+			assert.Equal(t, []int{3, 3}, []int{m.Reopen100ms, m.ReopenSecond}, m.Client)
+		}
+	})
+}
+
 func TestRepeatOfAnUnsafeRequestWithoutKeyIsCounted(t *testing.T) {
 	s := Must(t, Aroma())
 	post := func(path, body string, header ...string) {
