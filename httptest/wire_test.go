@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	stdtest "net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,5 +93,23 @@ func TestAnswerMayComeLaterThanTheTimeBoundsOfARequest(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		assert.Equal(t, 200, resp.StatusCode)
 		assert.Equal(t, 5*time.Minute, time.Since(start))
+	})
+}
+
+func TestRecorderFindsTheQuota(t *testing.T) {
+	recorder := stdtest.NewRecorder()
+	Must(t, Config{}).ServeHTTP(recorder, stdtest.NewRequest(http.MethodGet, "/v1/cafes", nil))
+	assert.Equal(t, "300", recorder.Header().Get("Aroma-RateLimit-Limit"))
+	assert.Equal(t, "19", recorder.Result().Header.Get("Aroma-RateLimit-Remaining"))
+}
+
+func TestNamesGoOverTheWireAsTheyAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := dialed(t, Must(t, Config{}))
+		_, err := io.WriteString(conn, "GET /v1/cafes/caf_00001 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		require.NoError(t, err)
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		assert.Contains(t, string(answer), "\r\nAroma-RateLimit-Restants: 19\r\n")
 	})
 }
