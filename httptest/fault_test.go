@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -126,6 +127,23 @@ func TestSlowRecoveryWorksOffTheQueueAtTheSpeedOfEachPhase(t *testing.T) {
 		assert.Equal(t, 3*time.Second, time.Since(start), "two in two seconds, ten in the third")
 		get(t, s, "/v1/cafes/caf_00001")
 		assert.Equal(t, 3100*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestWhatIsMeantToBeEndlessIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roomy := Must(t, Config{Phases: []Phase{{PerSecond: 1000, Queue: math.MaxInt}}})
+		assert.Equal(t, []int{200, 200}, statuses(t, roomy, "/v1/cafes", 2))
+
+		down := Respond(503)
+		gone := Must(t, Config{Phases: []Phase{{From: time.Second, For: math.MaxInt64, Outage: &down}}})
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{503}, statuses(t, gone, "/v1/cafes", 1))
+
+		banned := Must(t, Config{Limit: Limit{N: 1, Per: time.Second, Ban: math.MaxInt64}})
+		get(t, banned, "/v1/cafes")
+		resp, _ := get(t, banned, "/v1/cafes")
+		assert.Equal(t, "9223372037", resp.Header.Get("Retry-After"))
 	})
 }
 

@@ -196,4 +196,11 @@ func mulDivUp(a, b, c int64) int64 {
 	return int64(q)
 }
 
-func divUp(a, b int64) int64 { return (a + b - 1) / b }
+// divUp is a/b rounded up, for a positive a.
+func divUp(a, b int64) int64 {
+	q := a / b
+	if a%b > 0 {
+		q++
+	}
+	return q
+}

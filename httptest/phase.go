@@ -37,7 +37,7 @@ func checkPhases(phases []Phase) error {
 }
 
 func (p Phase) covers(at time.Duration) bool {
-	return at >= p.From && (p.For == 0 || at < p.From+p.For)
+	return at >= p.From && (p.For == 0 || at-p.From < p.For)
 }
 
 // phaseAt is the phase in force, or a phase without effect.
@@ -105,7 +105,7 @@ func (s *Server) work(now time.Time) (delay time.Duration, busy bool) {
 	if places == 0 {
 		places = p.PerSecond
 	}
-	if places > 0 && c.backlog > int64(places-1)*partsPerRequest {
+	if places > 0 && divUp(c.backlog, partsPerRequest) >= int64(places) {
 		return c.timeFor(&s.config, at, c.backlog-int64(places-1)*partsPerRequest), true
 	}
 	c.backlog += partsPerRequest
