@@ -23,6 +23,9 @@ func checkChances(chances []Chance) error {
 		if !c.Reply.meaningful() {
 			return &ConfigError{fmt.Sprintf("Chances[%d].Reply", i), "must have a Status, a Fault or a Delay"}
 		}
+		if !c.Reply.Fault.known() {
+			return &ConfigError{fmt.Sprintf("Chances[%d].Reply.Fault", i), fmt.Sprintf("unknown value %d", int(c.Reply.Fault))}
+		}
 		sum += c.P
 	}
 	if sum > 1+1e-9 {

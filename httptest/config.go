@@ -83,7 +83,7 @@ func (c Config) resolved() (Config, error) {
 			return c, &ConfigError{"Dialects", fmt.Sprintf("unknown value %d", int(d))}
 		}
 	}
-	if c.Hint < HintSeconds || int(c.Hint) >= len(hintNames) {
+	if !c.Hint.known() {
 		return c, &ConfigError{"Hint", fmt.Sprintf("unknown value %d", int(c.Hint))}
 	}
 	c.Dialects = append([]Dialect(nil), c.Dialects...)

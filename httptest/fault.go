@@ -25,11 +25,13 @@ var faultNames = [...]string{"none", "refuse", "reset-before", "reset-after", "s
 
 // String returns the fault's name, such as "reset-after".
 func (f Fault) String() string {
-	if f < 0 || int(f) >= len(faultNames) {
+	if !f.known() {
 		return fmt.Sprintf("Fault(%d)", int(f))
 	}
 	return faultNames[f]
 }
+
+func (f Fault) known() bool { return f >= NoFault && int(f) < len(faultNames) }
 
 // breaksBody reports that the fault strikes in the middle of the body.
 func (f Fault) breaksBody() bool { return f == StallBody || f == TruncateBody || f == ResetBody }

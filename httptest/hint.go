@@ -29,11 +29,13 @@ var hintNames = [...]string{"seconds", "date", "none", "early", "late", "past", 
 
 // String returns the hint's name, such as "late".
 func (h Hint) String() string {
-	if h < 0 || int(h) >= len(hintNames) {
+	if !h.known() {
 		return fmt.Sprintf("Hint(%d)", int(h))
 	}
 	return hintNames[h]
 }
+
+func (h Hint) known() bool { return h >= HintSeconds && int(h) < len(hintNames) }
 
 // value is the header's text for a wait that begins at now; empty = leave it out.
 func (h Hint) value(wait time.Duration, now time.Time, skew time.Duration) string {

@@ -32,6 +32,9 @@ func checkPhases(phases []Phase) error {
 		if p.Outage != nil && !p.Outage.meaningful() {
 			return &ConfigError{fmt.Sprintf("Phases[%d].Outage", i), "must have a Status, a Fault or a Delay"}
 		}
+		if p.Outage != nil && !p.Outage.Fault.known() {
+			return &ConfigError{fmt.Sprintf("Phases[%d].Outage.Fault", i), fmt.Sprintf("unknown value %d", int(p.Outage.Fault))}
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package httptest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -109,8 +110,18 @@ func (c Config) resolvedPolicies() ([]Policy, error) {
 		if p.Status < 400 || p.Status > 599 {
 			return nil, &ConfigError{field + ".Status", fmt.Sprintf("must be a 4xx or 5xx, is %d", p.Status)}
 		}
+		if p.Key < ByCaller || p.Key > ByAll {
+			return nil, &ConfigError{field + ".Key", fmt.Sprintf("unknown value %d", int(p.Key))}
+		}
+		if !p.Hint.known() {
+			return nil, &ConfigError{field + ".Hint", fmt.Sprintf("unknown value %d", int(p.Hint))}
+		}
 		var err error
 		if p.Limit, err = p.Limit.resolved(); err != nil {
+			var bad *ConfigError
+			if len(c.Policies) > 0 && errors.As(err, &bad) {
+				err = &ConfigError{field + "." + bad.Field, bad.Problem}
+			}
 			return nil, err
 		}
 	}
