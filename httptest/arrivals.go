@@ -54,7 +54,7 @@ func (j *journal) addLocked(a *Arrival) {
 		return
 	}
 	// Dropping half of twice the number costs a constant amount per arrival.
-	if len(j.arrivals) >= 2*j.keep {
+	if len(j.arrivals)/2 >= j.keep {
 		j.arrivals = slices.Delete(j.arrivals, 0, len(j.arrivals)-j.keep+1)
 	}
 	j.arrivals = append(j.arrivals, *a)

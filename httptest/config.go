@@ -75,6 +75,9 @@ func (c Config) resolved() (Config, error) {
 			return c, &ConfigError{field, "must not be negative"}
 		}
 	}
+	if c.Coffees > maxOffset {
+		return c, &ConfigError{"Coffees", fmt.Sprintf("must be at most %d", maxOffset)}
+	}
 	if c.TrustedProxies < 0 {
 		return c, &ConfigError{"TrustedProxies", "must not be negative"}
 	}

@@ -144,6 +144,14 @@ func TestWhatIsMeantToBeEndlessIs(t *testing.T) {
 		get(t, banned, "/v1/cafes")
 		resp, _ := get(t, banned, "/v1/cafes")
 		assert.Equal(t, "9223372037", resp.Header.Get("Retry-After"))
+
+		busy := Must(t, Config{Latency: time.Second, KeepArrivals: math.MaxInt})
+		busy.Script(Pass().After(math.MaxInt64))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := busy.Transport().RoundTrip(requestTo(t, "/v1/cafes").WithContext(ctx))
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, busy.Arrivals(), 1)
 	})
 }
 

@@ -136,6 +136,7 @@ func TestBadConfigIsRefusedWithTheSettingsName(t *testing.T) {
 	for field, c := range map[string]Config{
 		"Latency":                {Latency: -1},
 		"OrderTime":              {OrderTime: -1},
+		"Coffees":                {Coffees: 1 << 40},
 		"TrustedProxies":         {TrustedProxies: -1},
 		"Dialects":               {Dialects: []Dialect{99}},
 		"Hint":                   {Hint: 99},

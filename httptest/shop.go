@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// defaultPage and maxPage bound `limit`; more than the maximum is cut to it silently.
+// defaultPage and maxPage bound `limit`; more than the maximum is cut to it silently. maxOffset bounds `desplacament`.
 const (
 	defaultPage = 20
 	maxPage     = 100
+	maxOffset   = 1 << 30
 )
 
 // shop is the API behind the limits: its data outlives a restart and is common to all instances.
@@ -48,7 +49,7 @@ func pageOf(r *http.Request) (limit, offset int, bad string) {
 		return 0, 0, "limit"
 	}
 	offset = atoiOr(query.Get("desplacament"), 0)
-	if offset < 0 || offset > 1<<30 {
+	if offset < 0 || offset > maxOffset {
 		return 0, 0, "desplacament"
 	}
 	return min(limit, maxPage), offset, ""

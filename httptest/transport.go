@@ -69,7 +69,7 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	if err := travel(ctx, a.delay+s.config.Latency-half); err != nil {
+	if err := cmp.Or(travel(ctx, a.delay), travel(ctx, s.config.Latency-half)); err != nil {
 		s.lost(x)
 		return nil, err
 	}
