@@ -45,7 +45,6 @@ func (s *Server) admit(x *exchange) *answer {
 	if refuses {
 		decisive = &rulings[refusing]
 	}
-	x.seen.Remaining, x.seen.Reset = decisive.Remaining, decisive.Reset
 	var a *answer
 	if refuses {
 		x.refusing, x.counter = policies[refusing], charges[refusing].Key
@@ -56,6 +55,7 @@ func (s *Server) admit(x *exchange) *answer {
 		a.delay += hold
 		rulings = s.countFailure(x, a.status, policies, charges, rulings)
 	}
+	x.seen.Remaining, x.seen.Reset = decisive.Remaining, decisive.Reset // which a failure has changed
 	s.announce(x, a, rulings, refusing)
 	return a
 }

@@ -135,6 +135,18 @@ func TestLoginCountsFailuresOnly(t *testing.T) {
 	assert.Equal(t, 429, login(t, s, "ona", Password), "even the right password has to wait now")
 }
 
+func TestFailedLoginArrivesWithWhatIsLeftAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Aroma())
+		for _, left := range []int{4, 3} {
+			require.Equal(t, 401, login(t, s, "ona", "wrong"))
+			arrival := s.Arrivals()[4-left]
+			assert.Equal(t, left, arrival.Remaining)
+			assert.Equal(t, 15*time.Minute, time.Until(arrival.Reset))
+		}
+	})
+}
+
 func TestLoginCountsTheTargetAccountToo(t *testing.T) {
 	s := Must(t, Aroma())
 	attempt := func(ip string) int {
