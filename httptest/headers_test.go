@@ -138,6 +138,35 @@ func TestDateFromAClockThatIsBehindIsUnderstoodByTheServerItself(t *testing.T) {
 	})
 }
 
+func TestDateFromAClockThatIsPartOfASecondOffIsNotEarly(t *testing.T) {
+	for _, skew := range []time.Duration{-500 * time.Millisecond, -time.Nanosecond, 300 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			config := SkewedClock(skew)
+			config.Limit.N = 1
+			s := Must(t, config)
+			statuses(t, s, "/v1/cafes", 2)
+			time.Sleep(time.Until(s.Arrivals()[1].Until))
+			assert.Equal(t, []int{200}, statuses(t, s, "/v1/cafes", 1), skew.String())
+		})
+	}
+}
+
+func TestScriptedDateIsTheClockOfItsHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{})
+		clock := time.Now().Add(time.Hour)
+		s.Script(Respond(429, "Date", httpDate(clock), "Retry-After", httpDate(clock.Add(30*time.Second))))
+		get(t, s, "/v1/cafes")
+		assert.Equal(t, epoch.Add(30*time.Second), s.Arrivals()[0].Until.UTC())
+		time.Sleep(29 * time.Second)
+		get(t, s, "/v1/cafes")
+		assert.Equal(t, 1, s.Scorecard().All.Early)
+		time.Sleep(time.Second)
+		get(t, s, "/v1/cafes")
+		assert.Equal(t, 1, s.Scorecard().All.Early)
+	})
+}
+
 func TestSilentServerGivesNoHint(t *testing.T) {
 	s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}, Silent: true})
 	get(t, s, "/v1/cafes")

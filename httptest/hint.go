@@ -42,7 +42,7 @@ func (h Hint) value(wait time.Duration, now time.Time, skew time.Duration) strin
 	seconds := max(1, secondsUp(wait))
 	switch h {
 	case HintDate:
-		return httpDate(time.Unix(unixUp(now.Add(wait)), 0).Add(skew))
+		return httpDate(time.Unix(unixUp(now.Add(wait).Add(skew)), 0))
 	case HintNone:
 		return ""
 	case HintEarly:
@@ -79,8 +79,17 @@ func (a *answer) told(now time.Time, skew time.Duration) time.Time {
 	if n, err := strconv.Atoi(text); err == nil && n > 0 && n < 1e9 {
 		return now.Add(time.Duration(n) * time.Second)
 	}
-	if date, err := http.ParseTime(text); err == nil && date.Add(-skew).After(now) {
-		return date.Add(-skew)
+	date, err := http.ParseTime(text)
+	if err != nil {
+		return time.Time{}
 	}
-	return time.Time{}
+	clock := now.Add(skew)
+	said, err := http.ParseTime(first(a.header, "Date"))
+	if err == nil && (said.After(clock) || clock.Sub(said) >= time.Second) {
+		clock = said // by a script that has a clock of its own
+	}
+	if !date.After(clock) {
+		return time.Time{}
+	}
+	return now.Add(date.Sub(clock))
 }
