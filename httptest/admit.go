@@ -115,7 +115,9 @@ func (s *Server) hint(a *answer, hint Hint, wait time.Duration, now time.Time) {
 func (s *Server) uncounted(x *exchange, policies []*Policy, err error) *answer {
 	s.alert(Alert{At: x.now, Key: "store", Kind: AlertStoreDown, Err: err})
 	for _, p := range policies {
-		if p.FailClosed {
+		if p.FailClosed && s.config.Observe {
+			x.seen.Observed = true
+		} else if p.FailClosed {
 			a := errorAnswer(http.StatusServiceUnavailable, "", "")
 			a.body = nil
 			s.hint(a, s.config.Hint, storeDownHint, x.now)

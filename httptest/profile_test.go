@@ -249,6 +249,18 @@ func TestSilentServerGivesNoHintWhileItsStoreIsDown(t *testing.T) {
 	}
 }
 
+func TestObserveModeShutsNoDoorWhileTheStoreIsDown(t *testing.T) {
+	store := &BreakableStore{Store: NewMemory(0)}
+	store.Break()
+	config := Aroma()
+	config.Store, config.Observe = store, true
+	s := Must(t, config)
+	assert.Equal(t, 201, login(t, s, "ona", Password))
+	assert.Equal(t, []int{200}, statuses(t, s, "/v1/cafes", 1))
+	assert.True(t, s.Arrivals()[0].Observed)
+	assert.False(t, s.Arrivals()[1].Observed)
+}
+
 // forgetful is a store that answers only its first question.
 type forgetful struct {
 	Store
