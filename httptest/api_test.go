@@ -81,7 +81,7 @@ func TestCostsAreChargedInTokens(t *testing.T) {
 		cost         int
 	}{
 		{"GET", "/v1/cafes/caf_00001", 1}, {"GET", "/v1/cafes?limit=100", 3}, {"GET", "/v1/cafes?limit=20", 1},
-		{"GET", "/v1/cafes?q=guji", 5}, {"GET", "/v1/comandes?expandir=linies.cafe", 5}, {"GET", "/v1/comandes", 1}, {"POST", "/v1/comandes", 10},
+		{"GET", "/v1/cafes?q=guji", 5}, {"GET", "/v1/cafes?%71=guji", 5}, {"GET", "/v1/cafes?q=", 1}, {"GET", "/v1/comandes?expandir=linies.cafe", 5}, {"GET", "/v1/comandes", 1}, {"POST", "/v1/comandes", 10},
 	} {
 		r, err := http.NewRequest(tc.method, BaseURL+tc.path, nil)
 		require.NoError(t, err)

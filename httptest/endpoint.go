@@ -50,7 +50,7 @@ func classify(r *http.Request) (class Class, id string) {
 	switch {
 	case deeper && id == "":
 		return ClassOther, id
-	case collection == "cafes" && !deeper && strings.Contains(r.URL.RawQuery, "q=") && r.URL.Query().Get("q") != "":
+	case collection == "cafes" && !deeper && searches(r):
 		return ClassSearch, id
 	case collection == "cafes" && !deeper:
 		return ClassCatalog, id
@@ -70,6 +70,12 @@ func classify(r *http.Request) (class Class, id string) {
 		return ClassSignUp, id
 	}
 	return ClassOther, id
+}
+
+// searches reports that the query has a q that is not empty. Most have none, and are not taken apart.
+func searches(r *http.Request) bool {
+	query := r.URL.RawQuery
+	return (strings.Contains(query, "q=") || strings.Contains(query, "%71=")) && r.URL.Query().Get("q") != ""
 }
 
 // AromaCost is what Botiga Aroma charges: an item 1, a page of more than 20 items 3, a search 5,
