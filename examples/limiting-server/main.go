@@ -96,6 +96,9 @@ func serve(ctx context.Context, server *politetest.Server, set *settings, listen
 	return exitDone
 }
 
+// curlsAtOnce is how many requests curl has under way at most.
+const curlsAtOnce = 300
+
 // printCurl says what to paste into a shell.
 func printCurl(w io.Writer, set *settings, addr *net.TCPAddr) {
 	host := addr.String()
@@ -106,10 +109,12 @@ func printCurl(w io.Writer, set *settings, addr *net.TCPAddr) {
 	item := url + "/v1/cafes/caf_00001"
 	fmt.Fprintf(w, "%s\nlive page: %s/\n\n", set.summary(), url)
 	fmt.Fprintf(w, "# one request, and its headers\ncurl -si '%s/v1/cafes?limit=20' | sed '/^.$/q'\n\n", url)
-	if n, ok := set.admitted(); ok {
+	if n, ok := set.admitted(); ok && set.queues() && n >= curlsAtOnce {
+		fmt.Fprintf(w, "# the queue holds %d, and curl asks for %d at once at most: nobody is refused\n\n", n, curlsAtOnce)
+	} else if ok {
 		parallel := ""
 		if set.queues() {
-			parallel = "--no-progress-meter -Z --parallel-immediate --parallel-max 300 "
+			parallel = fmt.Sprintf("--no-progress-meter -Z --parallel-immediate --parallel-max %d ", curlsAtOnce)
 		}
 		fmt.Fprintf(w, "# one request too many: %d are admitted, and the next is refused\n"+
 			"curl -s %s-o /dev/null -w '%%{http_code}\\n' '%s?[1-%d]' | sort | uniq -c\n\n", n, parallel, item, n+1)

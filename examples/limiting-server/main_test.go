@@ -117,6 +117,15 @@ func TestOneRequestTooManyIsRefusedAsPrinted(t *testing.T) {
 	}
 }
 
+func TestQueueThatCurlCannotFillIsNotSaidToRefuse(t *testing.T) {
+	for limit, want := range map[string]string{"299": "?[1-300]'", "300": "nobody is refused"} {
+		_, printed := started(t, "-algorithm", "leaky-bucket", "-limit", limit)
+		if !strings.Contains(printed, want) {
+			t.Errorf("-limit %s: %q is not in %s", limit, want, printed)
+		}
+	}
+}
+
 func TestPageShowsTheStateWithoutCountingItself(t *testing.T) {
 	url, _ := started(t, "-profile", "hint-date", "-dialect", "draft-7,draft-8")
 	fetch(t, url+"/v1/cafes/caf_00001")
