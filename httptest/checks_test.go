@@ -66,6 +66,19 @@ func TestRefusalRateIsMeasuredAndAlertedOncePerKey(t *testing.T) {
 	})
 }
 
+func TestRefusalRateReachesBackIntoTheSecondThatHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Must(t, Config{Limit: Limit{N: 1, Per: time.Minute}})
+		time.Sleep(700 * time.Millisecond)
+		statuses(t, s, "/v1/cafes", 2)
+		assert.Equal(t, 0.5, s.RefusalRate(500*time.Millisecond))
+		time.Sleep(500 * time.Millisecond)
+		assert.Equal(t, 0.5, s.RefusalRate(time.Second), "half a second ago")
+		time.Sleep(800 * time.Millisecond)
+		assert.Zero(t, s.RefusalRate(time.Second))
+	})
+}
+
 func TestRefusalsAndFailuresOfASecondExcludeEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Must(t, Nginx(5, 10)) // refuses with 503

@@ -46,12 +46,13 @@ func (s *Server) Timeline() []Second {
 	return seconds
 }
 
-// RefusalRate is the share of requests that were refused in the last d (at most ten minutes); 0 if there were none.
+// RefusalRate is the share of requests that were refused in the last d (at most ten minutes), and in all of the second
+// in which that began; 0 if there were none.
 func (s *Server) RefusalRate(d time.Duration) float64 {
 	from := time.Now().Add(-d)
 	requests, refusals := 0, 0
 	for _, second := range s.Timeline() {
-		if second.At.After(from) {
+		if second.At.Add(time.Second).After(from) {
 			requests, refusals = requests+second.Requests, refusals+second.Refusals
 		}
 	}
