@@ -464,6 +464,33 @@ func TestLostRequestsAreNotTakenForRefill(t *testing.T) {
 	assert.LessOrEqual(t, b.refill, 0.1)
 }
 
+// Nor do those that were refused.
+func TestRefusedRequestsAreNotTakenForRefill(t *testing.T) {
+	b := newBook()
+	b.shape = bucketShape
+	b.answered(1, 0, 0.1, told(100, 50, 60))
+	for n := int64(2); n < 12; n++ {
+		b.observe(told(100, 50, 60), answer{sent: second(1), read: second(1), units: n, total: n, cost: 1, refused: true})
+	}
+	b.answered(12, 10, 10, told(100, 50, 60)) // the bucket gave one back
+	assert.LessOrEqual(t, b.refill, 0.1)
+}
+
+// A window is presumed only where one has begun, and from a request in it.
+func TestWindowIsPresumedFromARequestInIt(t *testing.T) {
+	b := newBook()
+	b.answered(1, 0, 0, &Quota{Limit: 10, Remaining: 5, Window: 30 * time.Second})
+	b.presume(second(1), second(1))
+	assert.Zero(t, b.reset, "no window has begun since")
+	b.answered(2, 1, 1, &Quota{Limit: 10, Remaining: 4, Reset: second(30), Window: 30 * time.Second})
+	b.turn(second(40), 2)
+	b.presume(second(29), second(41))
+	assert.Zero(t, b.reset, "it was sent in the window before")
+	b.presume(second(41), second(42))
+	b.presume(second(43), second(44))
+	assert.Equal(t, second(72), b.reset)
+}
+
 // What a bucket's answer told includes its own request: nothing that the books
 // expected to be there on top of it is.
 func TestBucketHoldsNoMoreThanItsLastAnswer(t *testing.T) {
