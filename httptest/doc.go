@@ -78,6 +78,7 @@
 // # Repeatable runs
 //
 // Whatever is left to chance is drawn from [Config.Seed]. In virtual time two runs with the same seeds have the same
-// [Server.TraceHash]. Only if different requests for one counter or from one client arrive in the same instant, the
-// scheduler decides which of them comes first, and so perhaps which of them is refused.
+// [Server.TraceHash]. Only if different requests for one counter, from one client, for one scripted reply or for a machine
+// of limited capacity ([Phase]) arrive in the same instant, the scheduler decides which of them comes first, and so
+// perhaps which of them is refused.
 package httptest

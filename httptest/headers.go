@@ -10,7 +10,8 @@ import (
 // Dialect is one way to announce a quota in headers. The zero value is [AromaCatalan].
 type Dialect int
 
-// The dialects that the server can speak, several at once.
+// The dialects that the server can speak, several at once. Of two that have a field in common the later one in
+// Config.Dialects writes it.
 const (
 	AromaCatalan   Dialect = iota // Aroma-RateLimit-Limit, -Restants, -Reinici (Unix seconds)
 	AromaEnglish                  // Aroma-RateLimit-Limit, -Remaining, -Reset (Unix seconds)
