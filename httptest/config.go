@@ -48,7 +48,7 @@ type Config struct {
 	// OrderTime is how long an order takes to be carried out; 0 = no time.
 	OrderTime time.Duration
 
-	// Coffees is the size of the catalog; 0 = [DefaultCoffees], negative = an empty one.
+	// Coffees is the size of the catalog, at most 2^30; 0 = [DefaultCoffees], negative = an empty one.
 	Coffees int
 	// Seed varies the catalog and whatever else is drawn by chance. The same seed draws the same.
 	Seed uint64

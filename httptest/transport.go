@@ -69,7 +69,11 @@ func (t *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	if err := cmp.Or(travel(ctx, a.delay), travel(ctx, s.config.Latency-half)); err != nil {
+	err := travel(ctx, a.delay)
+	if err == nil {
+		err = travel(ctx, s.config.Latency-half)
+	}
+	if err != nil {
 		s.lost(x)
 		return nil, err
 	}
