@@ -63,7 +63,7 @@ func (h *hostState) openLocked(key laneKey) *lane {
 // gate it closed until it may try again.
 func (h *hostState) followLocked(c *call, now time.Time) {
 	l := h.laneLocked(c)
-	if a := c.current; l == c.lane || a != nil && a.closesGate() && now.Before(a.retryAt) {
+	if a := c.current; l == c.lane || a != nil && now.Before(a.retryAt) {
 		return
 	}
 	if c.queued {
