@@ -78,6 +78,9 @@ func (l *ledger) refilled(now time.Time, missing float64) time.Time {
 		if l.shape == slidingShape && !l.reset.IsZero() && at.After(l.reset) {
 			return l.reset
 		}
+		if full := l.full(); !full.Before(now) {
+			return earlier(at, full.Add(1)) // after it; see left
+		}
 		return at
 	}
 	if l.reset.IsZero() {

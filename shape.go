@@ -80,6 +80,8 @@ func (l *ledger) learn(q *Quota, a answer, younger bool) {
 		l.learnPrice(left, a)
 	}
 	switch {
+	case a.refused && !younger: // it was under way when the refill was seen, and says nothing of it
+		return
 	case a.refused && l.shape == slidingShape:
 		l.refill *= 0.9
 		return
