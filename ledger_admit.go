@@ -71,7 +71,8 @@ func (l *ledger) holdsBack(left, price float64, needs int) bool {
 }
 
 // refilled is when missing units have come back: as the quota refills, or at
-// its reset; zero if that is not known or depends on the answers under way.
+// its reset; zero if that is not known, has passed or depends on the answers
+// under way.
 func (l *ledger) refilled(now time.Time, missing float64) time.Time {
 	if l.refill > 0 {
 		at := now.Add(clampDuration(math.Ceil(missing / l.refill * 1e9)))
@@ -83,10 +84,10 @@ func (l *ledger) refilled(now time.Time, missing float64) time.Time {
 		}
 		return at
 	}
-	if l.reset.IsZero() {
-		return time.Time{}
+	if due := l.due(); due.After(now) {
+		return due
 	}
-	return l.due()
+	return time.Time{}
 }
 
 // interval is how long after the last request the next one may go when what is

@@ -90,3 +90,25 @@ func TestRefusalsOfADayDoNotAddUp(t *testing.T) {
 		require.Equal(t, 24, s.refused)
 	})
 }
+
+// A bucket that was recognised before its refill was is asked by one request once
+// its reset has passed, and not by all who wait.
+func TestPassedResetOfABucketLetsOneGoAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSmallBucket(2, time.Minute)
+		c := polite.New(quick(s))
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		do(t, c, request(t, http.MethodGet, aCoffee, ""))
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				resp, err := c.Get(t.Context(), aCoffee)
+				if err == nil {
+					resp.Body.Close()
+				}
+			})
+		}
+		all.Wait()
+		require.Zero(t, s.refused)
+	})
+}
