@@ -134,6 +134,9 @@ func (l *lane) arrive(c *call, r report, s *signals) {
 	}
 	l.met = l.met || r.answered
 	if r.uncounted {
+		for i := range l.ledgers {
+			l.ledgers[i].uncount(c.units, int64(c.set.Cost))
+		}
 		return
 	}
 	a := answer{sent: c.sentAt, read: r.now, units: c.units, total: l.total, cost: int64(c.set.Cost), refused: r.verdict.Outcome == Throttled,

@@ -112,3 +112,18 @@ func TestPassedResetOfABucketLetsOneGoAhead(t *testing.T) {
 		require.Zero(t, s.refused)
 	})
 }
+
+// What a cache answered was not counted.
+func TestCachedAnswersAreNoUseOfTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSmallBucket(2, 15*time.Second)
+		c := polite.New(quick(s))
+		for i := range 60 {
+			do(t, c, request(t, http.MethodGet, aCoffee, ""))
+			if i%3 == 0 {
+				do(t, c, request(t, http.MethodGet, "http://api.test/cached", ""))
+			}
+		}
+		require.Zero(t, s.refused)
+	})
+}
