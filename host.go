@@ -91,11 +91,12 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 	ahead := l.queue.before(c)
 	r := ruling{first: ahead == 0}
 	l.admitPaced(&r, now, ahead)
-	at, reason := h.gate.admit(now, h.last, h.flying)
-	r.add(now, at, reason)
-	at, reason = l.gate.admit(now, l.last, l.flight.n)
+	at, reason := l.gate.admit(now, l.last, l.flight.n)
 	r.add(now, at, reason)
 	l.admit(&r, c, c, now, &h.opts.Preemptive)
+	shares := r.first && r.reason == 0
+	at, reason = h.gate.admit(now, h.last, h.flying)
+	r.add(now, at, reason)
 	for i := range h.meters {
 		m := &h.meters[i]
 		if !m.counts(c.set.QuotaKey) {
@@ -106,16 +107,26 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 		}
 		if delay := m.delay(now, ahead, c.set.Cost); delay > 0 {
 			r.add(now, now.Add(delay), ReasonRate)
+			shares = shares && m.rate.Key == ""
 		}
 	}
 	if limit := h.opts.Limit.MaxInFlight; limit > 0 && h.slots >= limit {
 		r.add(now, time.Time{}, ReasonInFlight)
+	}
+	if shares { // or it has a wait of its own, at the end of which it looks again
+		if elder := h.elderLocked(l); elder != nil && elder.order < c.order {
+			r.add(now, time.Time{}, ReasonQueue)
+			r.first = false
+		}
 	}
 	if ahead > 0 {
 		r.add(now, time.Time{}, ReasonQueue)
 	}
 	if c.surcharge != nil {
 		h.surchargeLocked(c, &r, now)
+	}
+	if r.reason != 0 {
+		h.shareLocked(c, shares && !r.second)
 	}
 	if r.reason == 0 && h.breaker != nil { // the probe's slot is taken last, after all waits
 		permit, ok := h.breaker.allow()
@@ -125,6 +136,32 @@ func (h *hostState) ruleLocked(c *call, now time.Time) ruling {
 		c.permit = permit
 	}
 	return r
+}
+
+// elderLocked is the oldest call outside a lane that waits for nothing but what
+// all quotas of the host share, which goes to it first. Nil if there is none.
+func (h *hostState) elderLocked(except *lane) (elder *call) {
+	if h.waiting == 0 || h.lanes == nil {
+		return nil
+	}
+	h.eachLaneLocked(func(l *lane) {
+		if c := l.queue.first; l != except && c != nil && c.shares && (elder == nil || c.order < elder.order) {
+			elder = c
+		}
+	})
+	return elder
+}
+
+// shareLocked notes whether the call waits for nothing but what all quotas share.
+// If it does so no longer, the oldest of the others may be next.
+func (h *hostState) shareLocked(c *call, shares bool) {
+	was := c.shares
+	c.shares = shares
+	if was && !shares {
+		if elder := h.elderLocked(c.lane); elder != nil {
+			elder.rouse()
+		}
+	}
 }
 
 // enqueueLocked puts a call that has to wait into its lane's line.
@@ -154,6 +191,10 @@ func (h *hostState) leaveLocked(c *call) {
 	c.queued = false
 	h.waiting--
 	c.lane.unqueue(c)
+	if next := c.lane.queue.first; c.shares && next != nil && !next.isSurcharge() {
+		next.shares = true // until it has looked
+	}
+	h.shareLocked(c, false)
 	if c.surcharge != nil {
 		c.surcharge.stepOut()
 	}

@@ -107,6 +107,7 @@ type call struct {
 	order      uint64 // of the calls' beginning
 	prev, next *call  // in the line, or among those in flight
 	queued     bool
+	shares     bool          // first in line, and waits for nothing but what all quotas share
 	asks       bool          // about its quota: see mayAsk
 	permit     func(Outcome) // the breaker's, to be given back once
 	sentAt     time.Time
