@@ -252,8 +252,8 @@ func reachNamed(word string) reach {
 	return reachUnknown
 }
 
-// words enters what the fields say in words, the first of a kind counting, and
-// reports whether one names the refusal, whatever the status.
+// words enters what the fields say in words, the first bucket and the first reach
+// counting, and reports whether one names the refusal, whatever the status.
 func (s *signals) words(fields fieldGroup) (refused bool) {
 	for i := range fields {
 		m := &fields[i]

@@ -31,12 +31,11 @@ type dialects struct {
 	other *hostDialect            // for the hosts that no row names
 }
 
-// hostDialect is what the rows for one host, and those for all, say beyond the
-// names that hold everywhere.
+// hostDialect is what the rows for one host, and those for all hosts, say.
 type hostDialect struct {
-	names            nameIndex  // of this host only
-	everywhere       *nameIndex // for the others
-	known            memo[meaning]
+	names            nameIndex     // of the rows for this host
+	everywhere       *nameIndex    // of the rows for all hosts
+	known            memo[meaning] // of the names that were met
 	refusals         []int
 	refusalsWithHint []int
 	wait             time.Duration

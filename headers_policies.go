@@ -13,11 +13,10 @@ type policySet []rateItem
 // policiesIn returns the policies in the lines of a field. Servers repeat them in
 // every answer, so what a line says is remembered.
 func policiesIn(lines []string, parametersOnly bool) policySet {
-	switch len(lines) {
-	case 0:
+	switch {
+	case len(lines) == 0:
 		return nil
-	case 1:
-	default:
+	case len(lines) > 1:
 		return readPolicies(lines, parametersOnly)
 	}
 	known := &policyLines
